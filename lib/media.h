@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The media layer: maps a device or image and is the only writer of it.
+ *
+ * Everything above addresses the medium by byte offset. Reads go through media_read (a copy) or
+ * media_hash; both are bounds-checked and survive a poisoned or vanished page with -EIO. Writes
+ * go through media_store8, media_copy and media_clear; none of them is durable before the
+ * calling thread's next media_fence. A store that faults sets the media's sticky error, which
+ * media_fence reports.
+ */
+#ifndef PMEMFS_MEDIA_H
+#define PMEMFS_MEDIA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum media_kind {
+	MEDIA_DEVDAX,  /* character device: flush + fence is durable */
+	MEDIA_FSDAX,   /* file on fsdax, MAP_SYNC: flush + fence is durable */
+	MEDIA_VOLATILE, /* file on tmpfs, hugetlbfs, ramfs or a memfd: lasts as long as the machine's power */
+	MEDIA_FILE,    /* file on a disk filesystem: survives a killed process; msync for more */
+	MEDIA_MEMORY,  /* anonymous memory given by a test */
+};
+
+/* What the trace hook is told. The hook runs in the storing thread, after the store was made. */
+enum media_event {
+	MEDIA_EV_STORE8, /* atomic 8-byte cached store; durable after FLUSH + FENCE */
+	MEDIA_EV_STORE,	 /* cached stores of len bytes, in address order; not yet written back */
+	MEDIA_EV_NT,	 /* non-temporal stores of whole lines; durable after FENCE */
+	MEDIA_EV_FLUSH,	 /* the lines of [off, off + len) are being written back */
+	MEDIA_EV_FENCE,	 /* off = len = 0 */
+};
+typedef void (*media_hook)(void *arg, enum media_event ev, uint64_t off, const void *bytes,
+			   size_t len);
+
+struct media_counts {
+	uint64_t fences;
+	uint64_t flushes;	/* lines written back by clwb, clflushopt or clflush */
+	uint64_t nt_lines;	/* lines stored non-temporally */
+	uint64_t stores8;
+	uint64_t bytes;		/* bytes given to copy, clear and store8 */
+};
+
+#define MEDIA_READONLY 0x1u /* no stores at all */
+#define MEDIA_SHADOW   0x2u /* opened read-only; stores go to private copies in DRAM */
+#define MEDIA_NOLOCK   0x4u /* do not lock: for tools that only look at the superblock */
+#define MEDIA_WAIT     0x8u /* wait up to 5 s for a lock that another process holds */
+
+struct media;
+
+/*
+ * Maps `path` whole. ret_why, on failure, is a static or per-thread string that says in words
+ * what is wrong and what to do, without the path ("is a block device: pmemfs needs ...").
+ * Errors: -ENOENT, -EACCES, -ENOTBLK (block device), -EISDIR, -EINVAL (not a kind of memory),
+ * -EBUSY (in use: flock or, devdax, a lock on the character device), -EROFS, -EFBIG (smaller
+ * than 4 KiB), -ENOMEM and whatever mmap says. The device is locked exclusively (shared with
+ * MEDIA_READONLY and MEDIA_SHADOW) until media_close.
+ */
+int media_open(const char *path, unsigned flags, struct media **ret, const char **ret_why);
+
+/* Uses `size` bytes of memory at `base` (page-aligned, owned by the caller) as the medium. */
+int media_open_memory(void *base, uint64_t size, unsigned flags, struct media **ret);
+
+/* Unmaps and unlocks. The caller made everything durable before. NULL is allowed. */
+void media_close(struct media *m);
+
+uint64_t media_size(const struct media *m); /* bytes */
+enum media_kind media_kind(const struct media *m);
+const char *media_kind_name(enum media_kind kind);
+bool media_readonly(const struct media *m);
+/* Name of the kernel that runs for a copy of len bytes, e.g. "movnt512", "clwb"; "+eadr" never. */
+const char *media_kernel_name(const struct media *m, size_t len);
+bool media_eadr(const struct media *m);
+/* File descriptor of the device or image, -1 for memory. */
+int media_fd(const struct media *m);
+
+/*
+ * Copies len bytes at off to dst. -ERANGE outside the medium, -EIO when a page is poisoned or
+ * gone (dst is then undefined). Any thread, no locks.
+ */
+int media_read(const struct media *m, uint64_t off, void *dst, size_t len);
+
+/* XXH3-64 of the len bytes at off with that seed. Errors as media_read. */
+int media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed, uint64_t *ret);
+
+/*
+ * The address of [off, off + len) for a reader that survives faults by itself (a system call).
+ * NULL outside the medium, or where the range is shadowed (then use media_read).
+ */
+const void *media_ptr(const struct media *m, uint64_t off, size_t len);
+
+/* Stores the 8-aligned word atomically. Needs media_flush and media_fence. */
+void media_store8(struct media *m, uint64_t off, uint64_t value);
+
+/*
+ * The flushcache copy: copies and starts writing back, lines at the edges included. Durable
+ * after the calling thread's next fence. src may be anywhere and unaligned; it must not overlap.
+ */
+void media_copy(struct media *m, uint64_t off, const void *src, size_t len);
+
+/* The same with zeros. */
+void media_clear(struct media *m, uint64_t off, size_t len);
+
+/* Starts writing back the lines of [off, off + len): after media_store8. */
+void media_flush(struct media *m, uint64_t off, size_t len);
+
+/*
+ * Everything this thread stored and flushed is durable when it returns. Returns 0, or -EIO when
+ * any store since the media was opened has faulted (sticky).
+ */
+int media_fence(struct media *m);
+
+/* For MEDIA_FILE: msync of what may be dirty; 0 for the other kinds. 0 or negative errno. */
+int media_sync(struct media *m);
+
+/* Sums over all threads, since the media was opened. */
+void media_count(const struct media *m, struct media_counts *ret);
+
+/* Sets the hook (NULL: none). Not while other threads use the media. */
+void media_set_hook(struct media *m, media_hook hook, void *arg);
+
+#endif
