@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The structures of a mounted filesystem and the interfaces between the library's modules, in
+ * the order of the layers: each uses only what stands above it.
+ *
+ * Lock order (outer first): rename mutex > directory inode > its child inode (parents before
+ * children, then by inode number) > inode table inode's mutex (itable.lock) > table inode >
+ * journal slot > shard (space) lock > inode cache lock.
+ */
+#ifndef PMEMFS_FS_H
+#define PMEMFS_FS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "format.h"
+#include "hash.h"
+#include "media.h"
+#include "pmemfs.h"
+#include "rangemap.h"
+#include "util.h"
+
+struct pmemfs;
+struct inode;
+
+/* ---- superblock (super.c) --------------------------------------------------------------- */
+
+/*
+ * Reads both copies and chooses the valid one with the higher sequence. Errors and ret_why as
+ * pmemfs_probe. ret_ok (may be NULL): bit 0 primary valid, bit 1 replica valid.
+ */
+int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
+	       const char **ret_why);
+
+/*
+ * Raises the sequence, seals and writes both copies, replica first, each durable before the next
+ * store. A crash in between leaves one valid copy, the old or the new one.
+ */
+int super_write(struct media *m, struct pmemfs_super *sb);
+
+/* The seed of everything that belongs to this filesystem, from its UUID. */
+uint64_t super_seed(const struct pmemfs_super *sb);
+
+/* First block of a shard's header, and the number of blocks that one shard's space spans. */
+uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard);
+uint64_t super_shard_span(const struct pmemfs_super *sb);
+/* True for blocks that are never free: superblocks and shard headers. */
+bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block);
+/* Byte offset of the table inode's slot of a shard. */
+uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard);
+uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot);
+
+/* ---- space (alloc.c) ------------------------------------------------------------------- */
+
+struct extvec {
+	struct run {
+		uint64_t block, len;
+	} *v;
+	size_t n, cap;
+	struct run fixed[4]; /* v points here until there are more */
+};
+void extvec_init(struct extvec *x);
+void extvec_add(struct extvec *x, uint64_t block, uint64_t len);
+void extvec_done(struct extvec *x);
+
+#define ALLOC_RESERVE 1u /* may use the reserve: for what frees space in the end */
+
+/*
+ * All or nothing: n blocks as few runs as can be had, beginning at goal if that is free (0: no
+ * wish). Appends to ret. -ENOSPC.
+ */
+int alloc_blocks(struct pmemfs *fs, uint64_t n, uint64_t goal, unsigned flags,
+		 struct extvec *ret);
+/* n blocks in one run. -ENOSPC. */
+int alloc_contig(struct pmemfs *fs, uint64_t n, unsigned flags, uint64_t *ret_block);
+void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n);
+void free_runs(struct pmemfs *fs, const struct extvec *x);
+/* Adds free space at mount: not counted against anything. */
+void alloc_add(struct pmemfs *fs, uint64_t block, uint64_t n);
+uint64_t alloc_reserve(const struct pmemfs *fs); /* blocks kept for deleting and compacting */
+
+/* ---- log (log.c, logwrite.c) --------------------------------------------------------------- */
+
+/* The head word of an inode slot. */
+#define HEAD_FREE 0u
+static inline unsigned head_where(uint64_t head)
+{
+	return head & 3;
+}
+static inline uint64_t head_id(uint64_t head)
+{
+	return head >> 16;
+}
+uint64_t head_make(unsigned where, uint64_t id);
+bool head_valid(uint64_t head); /* its CRC is right, reserved bits are 0, where is 0 to 2 */
+static inline uint64_t slot_area(uint64_t slot, unsigned where)
+{
+	return slot + 16 + (where - 1) * (uint64_t)PMEMFS_AREA_SIZE;
+}
+
+#define LOG_LINK_SIZE ((uint32_t)sizeof(struct pmemfs_link))
+
+struct log {
+	uint64_t head; /* the word in the slot */
+	uint64_t seed; /* of the records' checksums */
+	uint64_t pos;  /* byte offset where the next record goes */
+	uint64_t end;  /* end of the segment, room for the link included */
+	uint64_t bytes; /* of records so far */
+	uint32_t seq;  /* of the next record */
+	uint32_t nseg;
+	struct log_seg {
+		uint64_t block;
+		uint32_t blocks;
+	} *seg;
+	size_t segcap;
+};
+
+uint64_t log_seed(const struct pmemfs *fs, uint64_t ino, uint64_t head);
+
+/* Sets seq and checksum of a record whose len and type are set. */
+void rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq);
+static inline uint32_t rec_len(const struct pmemfs_rec *rec)
+{
+	return get16(rec->len) * 8u;
+}
+
+/* How a log ended. */
+enum log_end {
+	LOG_CLEAN,   /* at zeros */
+	LOG_TORN,    /* at bytes that are no record: a torn append, if there was a crash */
+	LOG_DAMAGED, /* a later record of the log verifies: one in the middle is damaged */
+};
+
+/*
+ * Reads the log of the slot whose head word is `head` and calls fn with each record that
+ * verifies (a copy in DRAM; off: where it stands); fn's negative errno ends the walk and is
+ * returned. Fills *ret so that the log can be appended to. -EIO: the medium failed. -EUCLEAN: a
+ * link leads nowhere. Bounded by the size of the medium.
+ */
+typedef int (*log_fn)(void *arg, const struct pmemfs_rec *rec, uint64_t off);
+int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn, void *arg,
+	     struct log *ret, enum log_end *ret_end);
+void log_free(struct log *l);
+/* Zeroes what follows the log's end in its segment: after a torn append. Durable on return. */
+int log_clear_tail(struct pmemfs *fs, const struct log *l);
+bool blocks_valid(const struct pmemfs *fs, uint64_t block, uint64_t n);
+
+/* ---- inode (inode.c, icache.c) --------------------------------------------------------------- */
+
+struct xattr {
+	char *name;
+	uint32_t namelen, valuelen;
+	char *value;
+};
+
+struct dent {
+	uint64_t ino, cookie;
+	uint32_t hash;
+	uint8_t type, namelen;
+	char name[];
+};
+
+/* A directory's index. Entries ascend by cookie; deleted ones leave NULL until it is repacked. */
+struct dir {
+	struct dent **vec;
+	size_t n, cap, live;
+	struct dent **hash; /* open addressing; a power of two of places */
+	size_t places, used; /* used: with tombstones */
+	uint64_t next_cookie;
+	uint64_t bytes; /* of all entries on the medium */
+	uint32_t subdirs;
+};
+
+struct inode {
+	/* icache lock */
+	struct inode *next;
+	uint64_t refs;
+	/* constant */
+	uint64_t ino;
+	uint64_t slot; /* byte offset */
+	/* lock */
+	pthread_rwlock_t lock;
+	bool loaded;
+	bool freed;   /* it is gone from the medium */
+	int error;    /* its log could not be read: what every operation gets */
+	struct pmemfs_attr attr; /* nlink of directories is derived; blocks is not kept */
+	uint32_t flags;
+	uint64_t parent;	 /* of a directory */
+	struct log log;
+	struct rangemap extents; /* regular files and inode tables */
+	uint64_t written;	 /* blocks with checksums */
+	struct dir dir;
+	char *target;		 /* symlink */
+	struct xattr *xattr;
+	size_t xattrs, xattrcap;
+	const void *pending;	 /* record being committed that is not yet on the medium */
+};
+
+/* A checksum location that means: in the inode's pending record, at that offset. */
+#define CSUM_PENDING (1ull << 63)
+
+static inline bool inode_is_dir(const struct inode *i)
+{
+	return S_ISDIR(i->attr.mode);
+}
+static inline bool inode_is_table(const struct inode *i)
+{
+	return i->ino & PMEMFS_INO_TABLE;
+}
+
+/*
+ * Applies a record to the inode in DRAM: the same function at load and at run time. off is where
+ * the record stands (or CSUM_PENDING). Blocks that lose their mapping go to freed (may be NULL).
+ * -EUCLEAN: the record makes no sense. Exclusive lock.
+ */
+int inode_apply(struct pmemfs *fs, struct inode *i, const struct pmemfs_rec *rec, uint64_t off,
+		struct extvec *freed);
+/* Bytes that the inode's whole state takes as records, without links; an upper bound. */
+uint64_t inode_state_size(const struct inode *i);
+/* Releases what the inode holds in DRAM. */
+void inode_clear(struct inode *i);
+struct inode *inode_new(uint64_t ino, uint64_t slot);
+void inode_delete(struct inode *i);
+/* Reads the log into a new inode. 0 or negative errno. ret_end as log_walk. */
+int inode_read(struct pmemfs *fs, struct inode *i, enum log_end *ret_end);
+/* All blocks that the inode owns, data and log. */
+void inode_runs(const struct inode *i, struct extvec *ret);
+void inode_fill_attr(const struct inode *i, struct pmemfs_attr *ret);
+
+/*
+ * The inode, with a reference, loaded. -ESTALE: there is none; -EIO: its log is damaged. Takes
+ * and gives back inode->lock.
+ */
+int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret);
+void inode_ref(struct pmemfs *fs, struct inode *i, uint64_t n);
+/* Gives back n references; the last one frees an orphan and tidies a short log. */
+void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n);
+/* True when only the caller holds a reference. */
+bool inode_is_sole(struct pmemfs *fs, struct inode *i);
+/* Enters a new inode (refs 1) that was just made. */
+void icache_insert(struct pmemfs *fs, struct inode *i);
+void icache_init(struct pmemfs *fs);
+/* Drops all inodes; calls fn (may be NULL) with each first. */
+void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *i));
+void icache_done(struct pmemfs *fs);
+
+/* ---- directories in DRAM (dir.c) ------------------------------------------------------------ */
+
+uint32_t dir_hash(const char *name, size_t len);
+struct dent *dir_find(const struct dir *d, const char *name, size_t len);
+struct dent *dir_find_cookie(const struct dir *d, uint64_t cookie);
+/* Index of the first entry with a greater cookie. */
+size_t dir_after(const struct dir *d, uint64_t cookie);
+int dir_add(struct dir *d, const char *name, unsigned len, uint64_t ino, unsigned type,
+	    uint64_t cookie);
+void dir_remove(struct dir *d, struct dent *e);
+void dir_clear(struct dir *d);
+
+/* ---- transactions (txn.c, rewrite.c, journal.c) ------------------------------------------------ */
+
+#define TXN_PARTS 6
+
+enum txn_how { TXN_APPEND, TXN_SEGMENT, TXN_SWITCH, TXN_FREE };
+
+struct txn_part {
+	struct inode *inode;
+	struct pmemfs_rec *rec; /* NULL: state the inode anew, or free it */
+	enum txn_how how;
+	/* found by txn_place */
+	uint64_t head;	      /* SWITCH, FREE: the new word */
+	uint64_t seg;	      /* SEGMENT: the new segment's first block */
+	uint32_t segblocks;
+	uint64_t at;	      /* APPEND, SEGMENT: where the record goes */
+	struct pmemfs_link link;
+	struct log newlog;    /* SWITCH */
+	struct rangemap newmap;
+	uint8_t area[PMEMFS_AREA_SIZE];
+};
+
+/* An operation: its records, one for each inode it changes, become true together. */
+struct txn {
+	struct pmemfs *fs;
+	unsigned n;
+	unsigned flags;	 /* ALLOC_RESERVE */
+	bool dirty;	 /* data, cleared or new log blocks were stored and not yet fenced */
+	struct extvec freed; /* blocks to free once it is durable */
+	struct txn_part part[TXN_PARTS];
+};
+
+void txn_begin(struct txn *t, struct pmemfs *fs, unsigned flags);
+/* The inode gets this record (which the caller owns until the commit). One for each inode. */
+void txn_add(struct txn *t, struct inode *i, struct pmemfs_rec *rec);
+/* A new inode whose state in DRAM is complete: it is written and its slot becomes used. */
+void txn_create(struct txn *t, struct inode *i);
+/* The inode's slot becomes free; its blocks too. */
+void txn_free(struct txn *t, struct inode *i);
+/*
+ * Finds room, applies the records in DRAM, makes them durable together and frees what they
+ * freed. On failure (-ENOSPC before anything changed; -EIO: the medium failed, and the
+ * filesystem is read-only from now on) frees nothing. Ends the transaction either way.
+ */
+int txn_commit(struct txn *t);
+/* Ends a transaction that was not committed. */
+void txn_abort(struct txn *t);
+
+/*
+ * Writes the inode's state as a fresh log for head word `head`: into area (248 bytes, zero
+ * padded) and, if it may, segments of new blocks (stored, not fenced). -ENOSPC: no blocks, or
+ * no segments allowed and it does not fit. The caller installs log and map.
+ */
+int log_rewrite(struct pmemfs *fs, struct inode *i, uint64_t head, bool segments, unsigned flags,
+		uint8_t area[PMEMFS_AREA_SIZE], struct log *ret_log, struct rangemap *ret_map);
+/* States the log anew where its dead part outweighs the live one. Exclusive lock. */
+int inode_compact(struct pmemfs *fs, struct inode *i);
+bool inode_wants_compact(const struct inode *i);
+
+/* One journal record: entries are collected, then written to a slot by journal_commit. */
+struct journal_buf {
+	uint32_t len, entries;
+	uint8_t data[PMEMFS_BLOCK_SIZE - sizeof(struct pmemfs_journal)] __attribute__((aligned(8)));
+};
+void journal_add(struct journal_buf *b, uint64_t ino, uint64_t from, unsigned type,
+		 uint64_t where, const void *bytes, uint32_t len);
+/* Takes a slot and writes the record; durable on return. The slot is the caller's. */
+int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot);
+/* What the record describes was applied and fenced. */
+void journal_release(struct pmemfs *fs, void *slot);
+/* Makes every record that was ever released unreplayable. */
+int journal_retire(struct pmemfs *fs);
+/* At mount, before anything else reads inodes: replays what is valid, clears all. */
+int journal_replay(struct pmemfs *fs, uint64_t *ret_replayed);
+
+/* ---- inode tables (itable.c) ------------------------------------------------------------------- */
+
+struct itable {
+	pthread_mutex_t lock;
+	struct inode *inode; /* the table's own */
+	struct itblock {
+		uint64_t block; /* 0: not there */
+		uint8_t used;	/* bit for each slot */
+		bool known;	/* used was read */
+		bool listed;	/* on the list of blocks with room */
+	} *v;
+	size_t n, cap;
+	size_t scanned; /* blocks below are known or were never unknown */
+	uint32_t *room; /* blocks with free slots */
+	size_t nroom, roomcap;
+	uint64_t empty; /* known blocks with no used slot */
+};
+
+int itable_load(struct pmemfs *fs, unsigned shard); /* reads the table inode */
+void itable_done(struct pmemfs *fs, unsigned shard);
+/* Where the inode's slot is. -ESTALE: no such inode. */
+int itable_find(struct pmemfs *fs, uint64_t ino, uint64_t *ret_slot);
+/* A free slot in or near the shard, marked used in DRAM; ret_head is its present word. */
+int itable_alloc(struct pmemfs *fs, unsigned shard, uint64_t *ret_ino, uint64_t *ret_slot,
+		 uint64_t *ret_head);
+void itable_free(struct pmemfs *fs, uint64_t ino);
+/* Gives table blocks without inodes back to the free space. all: keep none. */
+int itable_trim(struct pmemfs *fs, unsigned shard, bool all);
+/* At recovery: what the scan saw. */
+void itable_set_used(struct pmemfs *fs, uint64_t ino);
+
+/* ---- the filesystem (mount.c, recover.c, saved.c) ------------------------------------------------ */
+
+struct shard {
+	pthread_mutex_t space; /* guards small and huge */
+	struct rangemap small; /* free ranges that hold no whole aligned 2 MiB */
+	struct rangemap huge;  /* whole aligned 2 MiB units */
+	uint64_t hint;
+	struct itable table;
+	struct journal_slot {
+		pthread_mutex_t lock;
+		uint64_t off;
+		struct pmemfs *fs;
+	} journal[PMEMFS_JOURNAL_SLOTS];
+} __attribute__((aligned(64)));
+
+#define ICACHE_PARTS 64
+struct icache_part {
+	pthread_mutex_t lock;
+	struct inode **bucket;
+	size_t buckets, count;
+} __attribute__((aligned(64)));
+
+struct pmemfs {
+	struct media *media;
+	struct pmemfs_options options;
+	struct pmemfs_super sb; /* constant but for the mutable part, at mount and unmount */
+	uint64_t seed;
+	uint64_t blocks;
+	unsigned shards;
+	struct shard *shard;
+	struct icache_part icache[ICACHE_PARTS];
+	pthread_mutex_t rename;
+	_Atomic uint64_t free;	       /* blocks, and those in shards' maps agree when quiet */
+	_Atomic uint64_t used_inodes;
+	_Atomic uint64_t dentry_bytes;
+	_Atomic uint64_t next_id;      /* log ids of slots never used before */
+	_Atomic uint64_t next_txn;
+	atomic_bool readonly;
+	atomic_bool damaged;	       /* seen corruption: no writing until fsck */
+	bool was_clean;
+};
+
+/* Tells the administrator. */
+void fs_report(struct pmemfs *fs, int level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Corruption or a failed medium: no writing any more; says why once. */
+void fs_damage(struct pmemfs *fs, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The shard that the calling thread prefers. */
+unsigned fs_home_shard(const struct pmemfs *fs);
+struct timespec fs_now(void);
+
+/* Allocates DRAM structures for a superblock that was read; no recovery, no inode is read. */
+struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
+		      const struct pmemfs_options *o);
+void fs_delete(struct pmemfs *fs);
+
+/*
+ * Finds all free space, counts inodes, frees orphans, clears torn tails, by reading every log in
+ * parallel. Damage is reported and makes the filesystem read-only.
+ */
+int fs_recover(struct pmemfs *fs);
+
+/* The saved free list: written at a clean unmount into free space, read at mount. */
+int saved_write(struct pmemfs *fs);
+int saved_read(struct pmemfs *fs); /* -EUCLEAN: not usable, recover instead */
+
+#endif
