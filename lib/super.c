@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The superblock and its replica, and making a new filesystem.
+ *
+ * Invariants:
+ *  1. A copy counts only when its checksum holds and every field makes sense.
+ *  2. Of two valid copies the one with the higher sequence is the filesystem; the primary when
+ *     they are equal, and when they belong to different filesystems.
+ *  3. Writing makes the replica durable before the primary is touched, so that at any instant
+ *     at least one copy is valid.
+ *  4. Formatting destroys both copies durably before it stores anything else, and writes them
+ *     last: what lies in between does not mount.
+ *
+ * No locks: the superblock is read and written by one thread, at mount and unmount.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "fs.h"
+
+#define WHY_MAX 160
+
+static const uint64_t super_place[2] = {
+    PMEMFS_SB_BLOCK * (uint64_t)PMEMFS_BLOCK_SIZE,
+    PMEMFS_SB_REPLICA *(uint64_t)PMEMFS_BLOCK_SIZE,
+};
+
+/* ---- geometry ------------------------------------------------------------------------------
+ */
+
+static uint64_t shard_start_for(unsigned shards)
+{
+	uint64_t headers = (uint64_t)shards * PMEMFS_SHARD_BLOCKS;
+
+	return headers + 1 <= PMEMFS_SB_REPLICA ? 1 : PMEMFS_SB_REPLICA + 1;
+}
+
+/* The header blocks leave room for something else. */
+static bool shards_fit(uint64_t blocks, unsigned shards)
+{
+	uint64_t end = shard_start_for(shards) + (uint64_t)shards * PMEMFS_SHARD_BLOCKS;
+
+	return end <= blocks / 2;
+}
+
+uint64_t super_seed(const struct pmemfs_super *sb)
+{
+	return hash64(sb->uuid, sizeof(sb->uuid), 0);
+}
+
+uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard)
+{
+	return get32(sb->shard_start) + (uint64_t)shard * PMEMFS_SHARD_BLOCKS;
+}
+
+uint64_t super_shard_span(const struct pmemfs_super *sb)
+{
+	return DIV_UP(get64(sb->blocks), get32(sb->shards));
+}
+
+bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block)
+{
+	return block == PMEMFS_SB_BLOCK || block == PMEMFS_SB_REPLICA ||
+	       (block >= get32(sb->shard_start) &&
+		block < super_shard_header(sb, get32(sb->shards)));
+}
+
+uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard)
+{
+	return super_shard_header(sb, shard) << PMEMFS_BLOCK_SHIFT;
+}
+
+uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot)
+{
+	return (super_shard_header(sb, shard) + 1 + slot) << PMEMFS_BLOCK_SHIFT;
+}
+
+/* ---- reading -------------------------------------------------------------------------------
+ */
+
+/* How one copy looked. Better ones are greater. */
+enum copy_state {
+	COPY_FOREIGN,	 /* no magic */
+	COPY_UNREADABLE, /* the medium failed */
+	COPY_DAMAGED,
+	COPY_NEWER, /* valid, of a newer format */
+	COPY_VALID,
+};
+
+static uint64_t super_checksum(const struct pmemfs_super *sb)
+{
+	return hash64(sb, offsetof(struct pmemfs_super, checksum), 0);
+}
+
+static bool is_zero(const void *p, size_t len)
+{
+	const uint8_t *b = p;
+
+	return !len || (!b[0] && !memcmp(b, b + 1, len - 1));
+}
+
+/* Every field of a superblock of this version; its checksum holds. */
+static bool super_valid(const struct pmemfs_super *sb)
+{
+	uint64_t blocks = get64(sb->blocks), list = get64(sb->saved_list);
+	unsigned shards = get32(sb->shards);
+	bool newer = (get64(sb->compat) & ~PMEMFS_COMPAT_KNOWN) ||
+		     (get64(sb->ro_compat) & ~PMEMFS_ROCOMPAT_KNOWN);
+
+	if (get32(sb->block_size) != PMEMFS_BLOCK_SIZE)
+		return false;
+	if (blocks < PMEMFS_MIN_SIZE / PMEMFS_BLOCK_SIZE || blocks > PMEMFS_MAX_BLOCKS)
+		return false;
+	if (!shards || shards > PMEMFS_MAX_SHARDS || !shards_fit(blocks, shards))
+		return false;
+	if (get32(sb->shard_start) != shard_start_for(shards))
+		return false;
+	if (list && (list >= blocks || super_is_reserved(sb, list)))
+		return false;
+	if (get64(sb->free_blocks) >= blocks)
+		return false;
+	/* What a newer version added is announced by a feature bit. */
+	if (newer)
+		return true;
+	return !(get32(sb->state) & ~(PMEMFS_STATE_CLEAN | PMEMFS_STATE_ERROR)) &&
+	       is_zero(sb->reserved, sizeof(sb->reserved));
+}
+
+static enum copy_state copy_read(struct media *m, uint64_t off, struct pmemfs_super *ret)
+{
+	struct pmemfs_super sb;
+	int r = media_read(m, off, &sb, sizeof(sb));
+
+	if (r == -ERANGE)
+		return COPY_FOREIGN;
+	if (r)
+		return COPY_UNREADABLE;
+	*ret = sb;
+	if (get64(sb.magic) != PMEMFS_MAGIC)
+		return COPY_FOREIGN;
+	if (get64(sb.checksum) != super_checksum(&sb) || !get32(sb.version))
+		return COPY_DAMAGED;
+	if (get32(sb.version) > PMEMFS_VERSION || (get64(sb.incompat) & ~PMEMFS_INCOMPAT_KNOWN))
+		return COPY_NEWER;
+	return super_valid(&sb) ? COPY_VALID : COPY_DAMAGED;
+}
+
+/* Which of two copies is the filesystem: 0 or 1. */
+static unsigned copy_choose(const struct pmemfs_super sb[2], const enum copy_state st[2])
+{
+	if (st[0] != st[1])
+		return st[1] > st[0];
+	if (st[0] < COPY_NEWER || memcmp(sb[0].uuid, sb[1].uuid, sizeof(sb[0].uuid)))
+		return 0;
+	return get64(sb[1].sequence) > get64(sb[0].sequence);
+}
+
+static int why_newer(const struct pmemfs_super *sb, const char **ret_why)
+{
+	static _Thread_local char why[WHY_MAX];
+
+	if (get32(sb->version) > PMEMFS_VERSION)
+		snprintf(why, sizeof(why),
+			 "has pmemfs format version %u, this program knows up to %u: use a "
+			 "newer pmemfs",
+			 get32(sb->version), PMEMFS_VERSION);
+	else
+		snprintf(why, sizeof(why),
+			 "uses pmemfs features (%#llx) that this program does not know: use a "
+			 "newer pmemfs",
+			 (unsigned long long)(get64(sb->incompat) & ~PMEMFS_INCOMPAT_KNOWN));
+	*ret_why = why;
+	return -EPROTONOSUPPORT;
+}
+
+static int why_small(const struct pmemfs_super *sb, uint64_t size, const char **ret_why)
+{
+	static _Thread_local char why[WHY_MAX];
+
+	snprintf(why, sizeof(why),
+		 "has %llu bytes, but the filesystem on it %llu: it was cut short, restore its "
+		 "size or a copy",
+		 (unsigned long long)size,
+		 (unsigned long long)get64(sb->blocks) << PMEMFS_BLOCK_SHIFT);
+	*ret_why = why;
+	return -ENOSPC;
+}
+
+int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
+	       const char **ret_why)
+{
+	struct pmemfs_super sb[2] = {0};
+	enum copy_state st[2];
+	unsigned best, other;
+	bool same;
+
+	for (unsigned i = 0; i < 2; i++)
+		st[i] = copy_read(m, super_place[i], &sb[i]);
+	best = copy_choose(sb, st);
+	other = !best;
+	switch (st[best]) {
+	case COPY_FOREIGN:
+		*ret_why = "holds no pmemfs filesystem: make one with mkfs.pmemfs";
+		return -EINVAL;
+	case COPY_UNREADABLE:
+		*ret_why = "has superblocks that cannot be read, the medium failed: restore a "
+			   "copy on another device";
+		return -EUCLEAN;
+	case COPY_DAMAGED:
+		*ret_why = "has a pmemfs filesystem whose superblock and replica are both "
+			   "damaged: restore a copy";
+		return -EUCLEAN;
+	case COPY_NEWER:
+		*ret = sb[best];
+		return why_newer(&sb[best], ret_why);
+	case COPY_VALID:
+		break;
+	}
+	/* A copy of another filesystem is as good as none. */
+	same = st[other] == COPY_VALID && !memcmp(sb[0].uuid, sb[1].uuid, sizeof(sb[0].uuid));
+	*ret = sb[best];
+	if (ret_ok)
+		*ret_ok = 1u << best | (unsigned)same << other;
+	if (get64(sb[best].blocks) > media_size(m) >> PMEMFS_BLOCK_SHIFT)
+		return why_small(&sb[best], media_size(m), ret_why);
+	return 0;
+}
+
+int super_write(struct media *m, struct pmemfs_super *sb)
+{
+	int r;
+
+	sb->sequence = put64(get64(sb->sequence) + 1);
+	sb->checksum = put64(super_checksum(sb));
+	/* Crash before the first fence: the primary is the old one. After it: both are valid.
+	 */
+	media_copy(m, super_place[1], sb, sizeof(*sb));
+	r = media_fence(m);
+	if (r)
+		return r;
+	media_copy(m, super_place[0], sb, sizeof(*sb));
+	return media_fence(m);
+}
+
+static void info_fill(struct pmemfs_info *ret, const struct pmemfs_super *sb, unsigned ok)
+{
+	unsigned state = get32(sb->state);
+
+	*ret = (struct pmemfs_info){
+	    .version = get32(sb->version),
+	    .size = get64(sb->blocks) << PMEMFS_BLOCK_SHIFT,
+	    .shards = get32(sb->shards),
+	    .compat = get64(sb->compat),
+	    .incompat = get64(sb->incompat),
+	    .ro_compat = get64(sb->ro_compat),
+	    .created = get64(sb->created),
+	    .mounted = get64(sb->mounted),
+	    .checked = get64(sb->checked),
+	    .mounts = get32(sb->mounts),
+	    .clean = state & PMEMFS_STATE_CLEAN,
+	    .error = state & PMEMFS_STATE_ERROR,
+	    .primary_ok = ok & 1,
+	    .replica_ok = ok & 2,
+	    .counters_valid = state & PMEMFS_STATE_CLEAN,
+	    .free_blocks = get64(sb->free_blocks),
+	    .used_inodes = get64(sb->used_inodes),
+	    .dentry_bytes = get64(sb->dentry_bytes),
+	    .calibrated = get32(sb->calibration.valid),
+	};
+	memcpy(ret->uuid, sb->uuid, sizeof(ret->uuid));
+	memcpy(ret->label, sb->label, PMEMFS_LABEL_MAX);
+}
+
+int pmemfs_probe(struct media *m, struct pmemfs_info *ret, const char **ret_why)
+{
+	struct pmemfs_super sb;
+	unsigned ok = 0;
+	int r = super_read(m, &sb, &ok, ret_why);
+
+	if (!r || r == -ENOSPC || r == -EPROTONOSUPPORT)
+		info_fill(ret, &sb, ok);
+	return r;
+}
+
+/* ---- formatting ----------------------------------------------------------------------------
+ */
+
+/* One for each CPU, but not in pieces of less than 16 MiB. */
+static unsigned default_shards(uint64_t blocks)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t fit = blocks / (PMEMFS_MIN_SIZE >> PMEMFS_BLOCK_SHIFT);
+	uint64_t want = MAX(cpus, 4L);
+
+	want = MIN(want, fit);
+	want = MIN(want, PMEMFS_MAX_SHARDS);
+	return MAX(want, 1u);
+}
+
+static int random_uuid(uint8_t uuid[16])
+{
+	if (getrandom(uuid, 16, 0) != 16)
+		return -EIO;
+	uuid[6] = (uuid[6] & 0x0f) | 0x40; /* version 4, variant 1 (RFC 4122) */
+	uuid[8] = (uuid[8] & 0x3f) | 0x80;
+	return 0;
+}
+
+/* The immutable part, from what was asked for. */
+static int super_make(const struct media *m, const struct pmemfs_format_options *o,
+		      struct pmemfs_super *ret)
+{
+	uint64_t size = o->size ? o->size : media_size(m);
+	uint64_t blocks = size >> PMEMFS_BLOCK_SHIFT;
+	struct pmemfs_super sb = {0};
+	unsigned shards;
+
+	if (size < PMEMFS_MIN_SIZE || size > media_size(m))
+		return -EFBIG;
+	if (blocks > PMEMFS_MAX_BLOCKS || (o->size && o->size % PMEMFS_BLOCK_SIZE))
+		return -EINVAL;
+	shards = o->shards ? o->shards : default_shards(blocks);
+	if (shards > PMEMFS_MAX_SHARDS || !shards_fit(blocks, shards))
+		return -EINVAL;
+	if (o->label) {
+		if (strlen(o->label) > PMEMFS_LABEL_MAX)
+			return -EINVAL;
+		memcpy(sb.label, o->label, strlen(o->label));
+	}
+	memcpy(sb.uuid, o->uuid, sizeof(sb.uuid));
+	if (is_zero(sb.uuid, sizeof(sb.uuid)) && random_uuid(sb.uuid))
+		return -EIO;
+	sb.magic = put64(PMEMFS_MAGIC);
+	sb.version = put32(PMEMFS_VERSION);
+	sb.block_size = put32(PMEMFS_BLOCK_SIZE);
+	sb.blocks = put64(blocks);
+	sb.shards = put32(shards);
+	sb.shard_start = put32(shard_start_for(shards));
+	sb.created = put64(o->now ? o->now : time(NULL));
+	sb.state = put32(PMEMFS_STATE_CLEAN);
+	*ret = sb;
+	return 0;
+}
+
+/* The block at or after `block` that is neither reserved nor `used`. */
+static uint64_t next_free(const struct pmemfs_super *sb, uint64_t used, uint64_t block)
+{
+	while (super_is_reserved(sb, block) || block == used)
+		block++;
+	return block;
+}
+
+/* Where the free space that `block` is in ends. */
+static uint64_t free_end(const struct pmemfs_super *sb, uint64_t used, uint64_t block)
+{
+	uint64_t wall[] = {get32(sb->shard_start), PMEMFS_SB_REPLICA, used};
+	uint64_t end = get64(sb->blocks);
+
+	for (unsigned i = 0; i < ARRAY_LEN(wall); i++)
+		if (wall[i] > block)
+			end = MIN(end, wall[i]);
+	return end;
+}
+
+/* Saves the free list of the new filesystem, whose one used block is `used`. */
+static int write_saved(struct pmemfs *fs, uint64_t used)
+{
+	struct pmemfs_super *sb = &fs->sb;
+	uint64_t pos, end;
+	int r;
+
+	for (pos = next_free(sb, used, 0); pos < fs->blocks; pos = next_free(sb, used, end)) {
+		end = free_end(sb, used, pos);
+		alloc_add(fs, pos, end - pos);
+	}
+	r = saved_write(fs);
+	sb->free_blocks = put64(atomic_load(&fs->free));
+	sb->used_inodes = put64(1);
+	sb->dentry_bytes = put64(0);
+	return r;
+}
+
+/* Writes a block whose first slot is the inode and whose other slots are free. */
+static int write_slot(struct pmemfs *fs, struct inode *i)
+{
+	uint8_t block[PMEMFS_BLOCK_SIZE] = {0};
+	struct pmemfs_slot *slot = (void *)block;
+	uint64_t head = head_make(1, 1);
+	struct rangemap map = {0};
+	struct log log = {0};
+	int r = log_rewrite(fs, i, head, false, 0, slot->area[0], &log, &map);
+
+	if (r)
+		return r;
+	log_free(&log);
+	rangemap_free(&map);
+	slot->head = put64(head);
+	media_copy(fs->media, i->slot, block, sizeof(block));
+	return 0;
+}
+
+static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, uint64_t block)
+{
+	struct inode *i = inode_new(PMEMFS_ROOT_INO, block << PMEMFS_BLOCK_SHIFT);
+	struct timespec now = {.tv_sec = get64(fs->sb.created)};
+	int r;
+
+	i->attr.mode = S_IFDIR | (o->root_mode ? o->root_mode & 07777 : 0755);
+	i->attr.uid = o->root_uid;
+	i->attr.gid = o->root_gid;
+	i->attr.nlink = 2;
+	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
+	i->parent = PMEMFS_ROOT_INO;
+	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
+	r = write_slot(fs, i);
+	inode_delete(i);
+	return r;
+}
+
+/* The header of a shard, whose table has the block `block`, or none (0). */
+static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
+{
+	struct inode *i = inode_new(PMEMFS_INO_TABLE | shard, super_table_slot(&fs->sb, shard));
+	struct timespec now = {.tv_sec = get64(fs->sb.created)};
+	int r;
+
+	i->attr.mode = S_IFREG | 0600;
+	i->attr.nlink = 1;
+	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
+	if (block) {
+		uint64_t what = (uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block;
+
+		i->attr.size = PMEMFS_BLOCK_SIZE;
+		rangemap_insert(&i->extents, (struct range){0, 1, what, 0});
+	}
+	r = write_slot(fs, i);
+	inode_delete(i);
+	media_clear(fs->media, super_journal_slot(&fs->sb, shard, 0),
+		    PMEMFS_JOURNAL_SLOTS * (uint64_t)PMEMFS_BLOCK_SIZE);
+	return r;
+}
+
+/* From here on what was on the medium does not mount any more. */
+static int super_destroy(struct media *m)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		int r;
+
+		/* Crash before the first fence: the old replica is whole, and so is all else.
+		 */
+		media_clear(m, super_place[i], PMEMFS_BLOCK_SIZE);
+		r = media_fence(m);
+		if (r)
+			return r;
+	}
+	return media_sync(m);
+}
+
+static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o)
+{
+	uint64_t root = next_free(&fs->sb, 0, super_shard_header(&fs->sb, fs->shards));
+	int r = super_destroy(fs->media);
+
+	for (unsigned i = 0; i < fs->shards && !r; i++)
+		r = write_shard(fs, i, i ? 0 : root);
+	if (!r)
+		r = write_root(fs, o, root);
+	if (!r)
+		r = write_saved(fs, root);
+	if (!r)
+		r = media_fence(fs->media);
+	if (!r)
+		r = media_sync(fs->media);
+	if (!r)
+		r = super_write(fs->media, &fs->sb);
+	return r ? r : media_sync(fs->media);
+}
+
+int pmemfs_format(struct media *m, const struct pmemfs_format_options *o)
+{
+	const struct pmemfs_options options = {0};
+	struct pmemfs_super sb;
+	struct pmemfs *fs;
+	int r = super_make(m, o, &sb);
+
+	if (r)
+		return r;
+	if (media_readonly(m))
+		return -EROFS;
+	fs = fs_new(m, &sb, &options);
+	r = format_write(fs, o);
+	fs_delete(fs);
+	return r;
+}
