@@ -187,7 +187,7 @@ struct pmemfs_time {
 /*
  * REC_UPDATE. The fields that the mask names follow in the order of the bits, then `extents`
  * extents, then one checksum for each written block of them, in their order. Applying one sets
- * ctime, then the fields, then (UP_SIZE) drops every mapping past the new size, then the extents.
+ * ctime, then the fields (a smaller UP_SIZE drops every mapping past it), then the extents.
  */
 struct pmemfs_update {
 	struct pmemfs_rec h;
@@ -204,8 +204,7 @@ struct pmemfs_update {
 #define UP_MNOW	  0x0020u /* nothing follows: mtime = ctime */
 #define UP_PARENT 0x0040u /* le64: a directory's parent */
 #define UP_BASE	  0x0080u /* struct pmemfs_base: always in a log's first record, nowhere else */
-#define UP_KEEP   0x0100u /* nothing follows: UP_SIZE keeps mappings past the new size */
-#define UP_KNOWN  0x01ffu
+#define UP_KNOWN  0x00ffu
 
 struct pmemfs_perm {
 	le32 mode; /* with the file type */

@@ -162,7 +162,10 @@ struct dent {
 
 /* A directory's index. Entries ascend by cookie; deleted ones leave NULL until it is repacked. */
 struct dir {
-	struct dent **vec;
+	struct dir_entry {
+		uint64_t cookie;
+		struct dent *e;
+	} *vec;
 	size_t n, cap, live;
 	struct dent **hash; /* open addressing; a power of two of places */
 	size_t places, used; /* used: with tombstones */

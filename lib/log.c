@@ -5,9 +5,9 @@
  * A log is a row of records that certify themselves: the checksum of each is seeded with the
  * filesystem, the inode and the log id, and its sequence number is one more than its
  * predecessor's. So no tail pointer is needed, and no store to one: the log ends where the
- * next record does not verify. Where it ends at zeros nothing was being appended. Bytes that are
- * not zero there are an append that a crash tore (recovery clears it, so that later only damage
- * can look like this) or a damaged record.
+ * next record does not verify. Where it ends at zeros nothing was being appended. Bytes that
+ * are not zero there are an append that a crash tore (recovery clears it, so that later only
+ * damage can look like this) or a damaged record.
  *
  * Everything is copied to DRAM before it is looked at: the medium may change underneath.
  */
@@ -111,9 +111,10 @@ static int reader_get(struct reader *r, uint64_t off, uint32_t need, uint64_t en
 	return 0;
 }
 
-/* The record at off, if one with this sequence number (0: with a later one than `after`) verifies. */
-static int read_record(struct reader *r, uint64_t off, uint64_t end, uint64_t seed, uint32_t seq,
-		       uint32_t after, const struct pmemfs_rec **ret)
+/* The record at off, if one with this sequence number (0: with a later one than `after`)
+ * verifies. */
+static int read_record(struct reader *r, uint64_t off, uint64_t end, uint64_t seed,
+		       uint32_t seq, uint32_t after, const struct pmemfs_rec **ret)
 {
 	const uint8_t *p;
 	const struct pmemfs_rec *rec;
@@ -141,15 +142,19 @@ static int read_record(struct reader *r, uint64_t off, uint64_t end, uint64_t se
 	return 0;
 }
 
-/* Does any later record of this log stand between off and end? */
+/*
+ * Does any later record of this log stand between off and end? Looks at most 64 KiB on and at
+ * candidates that could be a record, so that made-up bytes cannot keep it busy.
+ */
 static int find_later(struct reader *r, uint64_t off, uint64_t end, uint64_t seed, uint32_t seq,
 		      bool *ret)
 {
 	const struct pmemfs_rec *rec;
+	uint64_t limit = MIN(end, off + (64u << 10));
 
 	*ret = false;
-	for (; off + sizeof(*rec) <= end; off += 8) {
-		int err = read_record(r, off, end, seed, 0, seq, &rec);
+	for (; off + sizeof(*rec) <= limit; off += 8) {
+		int err = read_record(r, off, limit, seed, 0, seq, &rec);
 
 		if (err)
 			return err;
@@ -228,8 +233,8 @@ static int walk(struct reader *r, struct log *l, log_fn fn, void *arg, enum log_
 	}
 }
 
-int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn, void *arg,
-	     struct log *ret, enum log_end *ret_end)
+int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn,
+	     void *arg, struct log *ret, enum log_end *ret_end)
 {
 	struct reader r;
 	int err;
