@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loads, stores, flushes and fences: the only code that writes to the medium.
+ *
+ * 1. A copy or clear is split once, here: a partial line at the head, whole lines, a partial
+ *    line at the tail. Partial lines get cached stores of just their bytes and are written
+ *    back at once; the kernel stores the whole lines. So one call never mixes cached and
+ *    non-temporal stores in a line, never flushes a line twice, and leaves the bytes around it
+ *    to whoever stores them next.
+ * 2. Each line that was stored cached has been flushed when the call returns (store8: by the
+ *    caller); the fence is all that is missing. With eADR there is no flush, but the fence.
+ * 3. Bounds are checked before the first store. A store that is out of bounds, not allowed, or
+ *    faults sets `failed`; nothing is stored after a refusal.
+ * 4. The hook hears of each piece after it was stored, in the order of the stores.
+ *
+ * Locks: none; media_shadow.c has its own.
+ */
+#include "media_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "hash.h"
+
+/* What hooks are shown as the bytes of a clear. */
+static const char zeros[4096] __attribute__((aligned(64)));
+
+uint64_t media_size(const struct media *m)
+{
+	return m->size;
+}
+
+enum media_kind media_kind(const struct media *m)
+{
+	return m->kind;
+}
+
+const char *media_kind_name(enum media_kind kind)
+{
+	static const char *const names[] = {
+	    [MEDIA_DEVDAX] = "devdax", [MEDIA_FSDAX] = "fsdax",	  [MEDIA_VOLATILE] = "volatile",
+	    [MEDIA_FILE] = "file",     [MEDIA_MEMORY] = "memory",
+	};
+
+	return names[kind];
+}
+
+bool media_readonly(const struct media *m)
+{
+	return m->flags & MEDIA_READONLY;
+}
+
+const char *media_kernel_name(const struct media *m, size_t len)
+{
+	return media_policy_choose(&m->policy, len)->name;
+}
+
+bool media_eadr(const struct media *m)
+{
+	return m->eadr;
+}
+
+int media_fd(const struct media *m)
+{
+	return m->fd;
+}
+
+void media_set_eadr(struct media *m, bool eadr)
+{
+	m->eadr = eadr;
+	m->flush = copy_best_flush(eadr);
+	m->policy = (struct media_policy){
+	    .border = MEDIA_RULE_BYTES,
+	    .small = copy_best_nontemporal(),
+	    .large = copy_best_cached(eadr),
+	};
+}
+
+void media_set_hook(struct media *m, media_hook hook, void *arg)
+{
+	m->hook = hook;
+	m->hook_arg = arg;
+}
+
+/* ---- loads ---------------------------------------------------------------------------- */
+
+int media_read(const struct media *m, uint64_t off, void *dst, size_t len)
+{
+	if (unlikely(!media_has(m, off, len)))
+		return -ERANGE;
+	if (unlikely(m->shadow))
+		return media_shadow_read(m, off, dst, len);
+	return guard_read(dst, m->base + off, len);
+}
+
+/* The hash of a range that lies partly in copies. */
+static int hash_shadowed(const struct media *m, uint64_t off, size_t len, uint64_t seed,
+			 uint64_t *ret)
+{
+	void *buf = malloc(len);
+	int r;
+
+	if (!buf)
+		return -ENOMEM;
+	r = media_shadow_read(m, off, buf, len);
+	if (!r)
+		*ret = hash64(buf, len, seed);
+	free(buf);
+	return r;
+}
+
+int media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed, uint64_t *ret)
+{
+	if (unlikely(!media_has(m, off, len)))
+		return -ERANGE;
+	if (unlikely(m->shadow && media_shadow_touches(m, off, len)))
+		return hash_shadowed(m, off, len, seed, ret);
+	return guard_hash(m->base + off, len, seed, ret);
+}
+
+const void *media_ptr(const struct media *m, uint64_t off, size_t len)
+{
+	if (!media_has(m, off, len) || (m->shadow && media_shadow_touches(m, off, len)))
+		return NULL;
+	return m->base + off;
+}
+
+/* ---- stores --------------------------------------------------------------------------- */
+
+/* Whether a store may go straight to the mapping; 0 < len. */
+static inline bool may_store(const struct media *m, uint64_t off, uint64_t len)
+{
+	return likely(off <= m->store_limit && len <= m->store_limit - off);
+}
+
+static void set_failed(struct media *m)
+{
+	atomic_store_explicit(&m->failed, true, memory_order_relaxed);
+}
+
+/* A store that does not go to the mapping: to a copy, or nowhere. src NULL: zeros. */
+static void store_aside(struct media *m, uint64_t off, const void *src, size_t len)
+{
+	struct media_slot *slot = media_slot_get(m);
+	int r;
+
+	if (!m->shadow || !media_has(m, off, len)) {
+		set_failed(m);
+		return;
+	}
+	r = src ? media_shadow_write(m, off, src, len) : media_shadow_clear(m, off, len);
+	if (r)
+		set_failed(m);
+	media_slot_add(m, slot, &slot->bytes, len);
+}
+
+static void tell(struct media *m, enum media_event ev, uint64_t off, const void *bytes,
+		 size_t len)
+{
+	m->hook(m->hook_arg, ev, off, bytes, len);
+}
+
+/* The pieces of a clear, as large as there are zeros to show. */
+static void tell_stored(struct media *m, enum media_event ev, uint64_t off, const void *src,
+			size_t len)
+{
+	if (src) {
+		tell(m, ev, off, src, len);
+		return;
+	}
+	for (size_t n; len; off += n, len -= n) {
+		n = MIN(len, sizeof(zeros));
+		tell(m, ev, off, zeros, n);
+	}
+}
+
+/* A piece was stored cached and, unless caches are durable, written back. */
+static void tell_cached(struct media *m, uint64_t off, const void *src, size_t len)
+{
+	tell_stored(m, MEDIA_EV_STORE, off, src, len);
+	if (!m->eadr)
+		tell(m, MEDIA_EV_FLUSH, off, NULL, len);
+}
+
+/* Part of one line. src NULL: zeros. */
+static void store_part(struct media *m, uint64_t off, const char *src, size_t len)
+{
+	char *dst = m->base + off;
+	int r = src ? copy_bytes(dst, src, len) : copy_zeros(dst, len);
+
+	r |= m->flush->flush(dst, 1);
+	if (unlikely(r))
+		set_failed(m);
+	if (unlikely(m->hook))
+		tell_cached(m, off, src, len);
+}
+
+/* Whole lines. src NULL: zeros. */
+static void store_lines(struct media *m, const struct copy_kernel *k, uint64_t off,
+			const char *src, size_t len)
+{
+	char *dst = m->base + off;
+	int r = src ? k->copy(dst, src, len / COPY_LINE) : k->clear(dst, len / COPY_LINE);
+
+	if (unlikely(r))
+		set_failed(m);
+	if (likely(!m->hook))
+		return;
+	if (k->nontemporal)
+		tell_stored(m, MEDIA_EV_NT, off, src, len);
+	else
+		tell_cached(m, off, src, len);
+}
+
+/* The flushcache copy and clear. src NULL: zeros. */
+static inline void store_range(struct media *m, uint64_t off, const char *src, size_t len)
+{
+	const struct copy_kernel *k = media_policy_choose(&m->policy, len);
+	size_t head = MIN(-off % COPY_LINE, len);
+	size_t body = (len - head) / COPY_LINE * COPY_LINE;
+	size_t tail = len - head - body;
+	struct media_slot *slot = media_slot_get(m);
+	size_t parts = !!head + !!tail;
+
+	if (head)
+		store_part(m, off, src, head);
+	if (body)
+		store_lines(m, k, off + head, src ? src + head : NULL, body);
+	if (tail)
+		store_part(m, off + head + body, src ? src + head + body : NULL, tail);
+
+	media_slot_add(m, slot, &slot->bytes, len);
+	if (k->nontemporal)
+		media_slot_add(m, slot, &slot->nt_lines, body / COPY_LINE);
+	else
+		parts += body / COPY_LINE;
+	if (!m->eadr)
+		media_slot_add(m, slot, &slot->flushes, parts);
+}
+
+void media_copy(struct media *m, uint64_t off, const void *src, size_t len)
+{
+	if (unlikely(!len))
+		return;
+	if (may_store(m, off, len))
+		store_range(m, off, src, len);
+	else
+		store_aside(m, off, src, len);
+}
+
+void media_clear(struct media *m, uint64_t off, size_t len)
+{
+	if (unlikely(!len))
+		return;
+	if (may_store(m, off, len))
+		store_range(m, off, NULL, len);
+	else
+		store_aside(m, off, NULL, len);
+}
+
+void media_store8(struct media *m, uint64_t off, uint64_t value)
+{
+	struct media_slot *slot = media_slot_get(m);
+
+	if (unlikely(off % sizeof(value))) {
+		set_failed(m);
+		return;
+	}
+	if (!may_store(m, off, sizeof(value))) {
+		store_aside(m, off, &value, sizeof(value));
+		return;
+	}
+	if (unlikely(copy_store8(m->base + off, value)))
+		set_failed(m);
+	media_slot_add(m, slot, &slot->stores8, 1);
+	media_slot_add(m, slot, &slot->bytes, sizeof(value));
+	if (unlikely(m->hook))
+		tell(m, MEDIA_EV_STORE8, off, &value, sizeof(value));
+}
+
+void media_flush(struct media *m, uint64_t off, size_t len)
+{
+	struct media_slot *slot = media_slot_get(m);
+	uint64_t first = off / COPY_LINE * COPY_LINE;
+	size_t lines;
+
+	if (m->eadr || !len || !may_store(m, off, len))
+		return;
+	lines = (off + len - first + COPY_LINE - 1) / COPY_LINE;
+	if (unlikely(m->flush->flush(m->base + first, lines)))
+		set_failed(m);
+	media_slot_add(m, slot, &slot->flushes, lines);
+	if (unlikely(m->hook))
+		tell(m, MEDIA_EV_FLUSH, off, NULL, len);
+}
+
+int media_fence(struct media *m)
+{
+	struct media_slot *slot = media_slot_get(m);
+
+	copy_fence();
+	media_slot_add(m, slot, &slot->fences, 1);
+	if (unlikely(m->hook))
+		tell(m, MEDIA_EV_FENCE, 0, NULL, 0);
+	return unlikely(atomic_load_explicit(&m->failed, memory_order_relaxed)) ? -EIO : 0;
+}
+
+int media_sync(struct media *m)
+{
+	if (m->kind != MEDIA_FILE || !m->store_limit)
+		return 0;
+	return msync(m->base, m->size, MS_SYNC) ? -errno : 0;
+}
