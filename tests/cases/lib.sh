@@ -202,6 +202,9 @@ as() {
 	setpriv --reuid "$user" --regid "$user" --clear-groups -- "$@"
 }
 
+# slice FILE OFFSET LENGTH
+slice() { dd if="$1" bs=64K iflag=skip_bytes,count_bytes skip="$2" count="$3" status=none; }
+
 sum_of() { sha256sum "$1" | cut -c1-64; }
 
 # random_file FILE SIZE [SEED]: reproducible bytes
