@@ -34,7 +34,7 @@ uint64_t inode_state_size(const struct inode *i)
 	uint64_t size = base_size(i), ext = extents_size(i);
 
 	if (inode_is_dir(i) && i->dir.live)
-		size += i->dir.bytes + 32 * (1 + i->dir.live / 255 + i->dir.bytes / 3700);
+		size += i->dir.bytes + 32 * (2 + i->dir.live / 255 + i->dir.bytes / 3700);
 	if (ext)
 		size += ext + (size + ext > AREA_ROOM ? 48 * (1 + ext / 3900) : 0);
 	if (i->target)

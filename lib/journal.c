@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The journal: each shard has a few slots of one block, each holding one redo record.
+ *
+ * A slot is taken for the length of one transaction. What its record describes is fenced before
+ * the slot is given back, so that overwriting a record needs no care. A record that was applied
+ * stays where it is until then, and may be replayed at any later mount: so each entry names the
+ * head word that its inode had, and is skipped once that has changed, for then everything the
+ * entry did is part of the new state. Log ids never repeat for a slot; where a whole block of
+ * slots is given up (and could begin again with other ids) journal_retire comes first.
+ *
+ * Replay is idempotent: the same bytes go to the same places, and records of slots are
+ * independent, since transactions that were under way at a crash shared no inode. A crash in
+ * replay is met by replaying again; slots are cleared only after everything is fenced.
+ */
+#include <errno.h>
+
+#include "fs.h"
+
+void journal_add(struct journal_buf *b, uint64_t ino, uint64_t from, unsigned type,
+		 uint64_t where, const void *bytes, uint32_t len)
+{
+	struct pmemfs_jentry *e = (void *)(b->data + b->len);
+	uint32_t padded = ROUND_UP(len, 8u);
+
+	if (b->len + sizeof(*e) + padded > sizeof(b->data))
+		abort(); /* no operation has so much to say */
+	*e = (struct pmemfs_jentry){put64(ino), put64(from), put64(where), put32(len),
+				    put32(type)};
+	if (padded)
+		memset((char *)(e + 1) + padded - 8, 0, 8);
+	if (len)
+		memcpy(e + 1, bytes, len);
+	b->len += sizeof(*e) + padded;
+	b->entries++;
+}
+
+static struct journal_slot *take_slot(struct pmemfs *fs)
+{
+	static _Thread_local unsigned turn;
+	struct shard *s = &fs->shard[fs_home_shard(fs)];
+	struct journal_slot *slot;
+
+	for (unsigned k = 0; k < PMEMFS_JOURNAL_SLOTS; k++) {
+		slot = &s->journal[(turn + k) % PMEMFS_JOURNAL_SLOTS];
+		if (!pthread_mutex_trylock(&slot->lock))
+			return slot;
+	}
+	slot = &s->journal[turn++ % PMEMFS_JOURNAL_SLOTS];
+	pthread_mutex_lock(&slot->lock);
+	return slot;
+}
+
+static uint64_t record_sum(const struct pmemfs *fs, uint64_t off, const struct pmemfs_journal *j,
+			   uint32_t len)
+{
+	return hash64((const char *)j + 8, sizeof(*j) - 8 + len, fs->seed ^ off);
+}
+
+int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot)
+{
+	struct {
+		struct pmemfs_journal head;
+		uint8_t data[sizeof(b->data)];
+	} rec;
+	struct journal_slot *slot = take_slot(fs);
+	int err;
+
+	rec.head = (struct pmemfs_journal){.magic = put32(PMEMFS_JOURNAL_MAGIC),
+					   .len = put32(b->len),
+					   .txn = put64(atomic_fetch_add(&fs->next_txn, 1)),
+					   .entries = put32(b->entries)};
+	memcpy(rec.data, b->data, b->len);
+	rec.head.checksum = put64(record_sum(fs, slot->off, &rec.head, b->len));
+	media_copy(fs->media, slot->off, &rec, sizeof(rec.head) + b->len);
+	err = media_fence(fs->media);
+	if (err) {
+		pthread_mutex_unlock(&slot->lock);
+		return err;
+	}
+	*ret_slot = slot;
+	return 0;
+}
+
+void journal_release(struct pmemfs *fs, void *slot)
+{
+	(void)fs;
+	pthread_mutex_unlock(&((struct journal_slot *)slot)->lock);
+}
+
+int journal_retire(struct pmemfs *fs)
+{
+	for (unsigned s = 0; s < fs->shards; s++) {
+		for (unsigned k = 0; k < PMEMFS_JOURNAL_SLOTS; k++) {
+			struct journal_slot *slot = &fs->shard[s].journal[k];
+
+			pthread_mutex_lock(&slot->lock);
+			media_clear(fs->media, slot->off, sizeof(struct pmemfs_journal));
+			pthread_mutex_unlock(&slot->lock);
+		}
+	}
+	return media_fence(fs->media);
+}
+
+/* May the entry store there? Its own log's blocks are not known here; the rest is bounds. */
+static bool entry_sane(const struct pmemfs *fs, const struct pmemfs_jentry *e, uint64_t slot)
+{
+	uint64_t where = get64(e->where), area0 = slot_area(slot, 1);
+	uint32_t len = get32(e->len);
+
+	if (get32(e->type) == JOURNAL_SWITCH)
+		return head_valid(where) && where && len <= PMEMFS_AREA_SIZE &&
+		       (len == 0) == (head_where(where) == HEAD_FREE);
+	if (get32(e->type) != JOURNAL_APPEND || !len || where % 8)
+		return false;
+	if (where >= area0 && where + len <= area0 + 2 * PMEMFS_AREA_SIZE)
+		return true;
+	return where < fs->blocks * PMEMFS_BLOCK_SIZE &&
+	       blocks_valid(fs, where / PMEMFS_BLOCK_SIZE,
+			    (where + len - 1) / PMEMFS_BLOCK_SIZE - where / PMEMFS_BLOCK_SIZE + 1);
+}
+
+/* Returns 1 if the entry was stored, 0 if it is a thing of the past, or a negative errno. */
+static int replay_entry(struct pmemfs *fs, const struct pmemfs_jentry *e)
+{
+	uint64_t slot, head, from = get64(e->from), where = get64(e->where);
+	struct media *m = fs->media;
+	uint32_t len = get32(e->len);
+	le64 word;
+	int err = itable_find(fs, get64(e->ino), &slot);
+
+	if (err == -ESTALE)
+		return 0; /* the slot's whole block was given up since */
+	if (err)
+		return err;
+	if (!entry_sane(fs, e, slot))
+		return -EUCLEAN;
+	err = media_read(m, slot, &word, sizeof(word));
+	if (err)
+		return err;
+	head = get64(word);
+	if (get32(e->type) == JOURNAL_APPEND) {
+		if (head != from)
+			return 0;
+		media_copy(m, where, e + 1, len);
+		return 1;
+	}
+	if (head != from && head != where)
+		return 0;
+	if (len) {
+		uint64_t area = slot_area(slot, head_where(where));
+		uint32_t padded = ROUND_UP(len, 8u);
+
+		/* An append may have followed the switch: what it wrote must stay. */
+		media_copy(m, area, e + 1, len);
+		if (head == from)
+			media_clear(m, area + padded, PMEMFS_AREA_SIZE - padded);
+		err = media_fence(m);
+		if (err)
+			return err;
+	}
+	media_store8(m, slot, where);
+	media_flush(m, slot, 8);
+	return 1;
+}
+
+static int replay_slot(struct pmemfs *fs, uint64_t off, uint64_t *replayed)
+{
+	struct {
+		struct pmemfs_journal head;
+		uint8_t data[PMEMFS_BLOCK_SIZE - sizeof(struct pmemfs_journal)];
+	} rec;
+	uint32_t at = 0, len;
+	int err = media_read(fs->media, off, &rec, sizeof(rec));
+
+	if (err)
+		return err;
+	len = get32(rec.head.len);
+	if (get32(rec.head.magic) != PMEMFS_JOURNAL_MAGIC || len > sizeof(rec.data) ||
+	    get64(rec.head.checksum) != record_sum(fs, off, &rec.head, len))
+		return 0; /* never committed: nothing of it was stored */
+	for (uint32_t k = 0; k < get32(rec.head.entries); k++) {
+		const struct pmemfs_jentry *e = (const void *)(rec.data + at);
+		uint32_t size;
+		int did;
+
+		if (len - at < sizeof(*e) || get32(e->len) > len - at - sizeof(*e))
+			return -EUCLEAN;
+		size = sizeof(*e) + ROUND_UP(get32(e->len), 8u);
+		if (size > len - at)
+			return -EUCLEAN;
+		did = replay_entry(fs, e);
+		if (did < 0)
+			return did;
+		*replayed += did;
+		at += size;
+	}
+	return 0;
+}
+
+int journal_replay(struct pmemfs *fs, uint64_t *ret_replayed)
+{
+	uint64_t replayed = 0;
+	int err = 0;
+
+	for (unsigned s = 0; s < fs->shards && !err; s++)
+		for (unsigned k = 0; k < PMEMFS_JOURNAL_SLOTS && !err; k++)
+			err = replay_slot(fs, fs->shard[s].journal[k].off, &replayed);
+	if (!err)
+		err = media_fence(fs->media);
+	if (!err)
+		err = journal_retire(fs);
+	if (!err)
+		*ret_replayed = replayed;
+	return err;
+}
