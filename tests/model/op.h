@@ -82,6 +82,8 @@ struct op_result {
 	uint8_t *data;
 	size_t len;
 };
+/* Sets ret, and data to a copy of the bytes (NULL: none). */
+void op_result_set(struct op_result *r, int64_t ret, const void *data, size_t len);
 void op_result_clear(struct op_result *r);
 /* True if equal; otherwise says in why how they differ. */
 bool op_result_equal(const struct op_result *want, const struct op_result *got, char *why,
@@ -93,7 +95,10 @@ const char *op_name(enum op_kind kind);
 /* True for what may change the tree (not for OP_OPEN, OP_CLOSE, lookers, OP_REMOUNT). */
 bool op_changes(enum op_kind kind);
 
-/* The len bytes that (seed) stands for; byte i depends on seed and i only. Never all zero. */
+/*
+ * The len bytes that seed stands for; byte i depends on seed and i only. No byte is zero, except
+ * that seed 0 stands for zeros.
+ */
 void op_fill(uint64_t seed, void *buf, size_t len);
 /* The target of an OP_SYMLINK: writes at most size bytes and no NUL, returns its length. */
 size_t op_target(const struct op *op, char *buf, size_t size);
