@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The explorer. Invariants between two states:
+ * 1. level[0].base is start plus all that fences made durable; level[0].p.base_hash its hash.
+ * 2. Every crash image, and level[1].base, equals level[0].base but for the lines that its own
+ *    set (touched, moved) names; while nothing is judged these sets are empty.
+ * 3. live holds all stores made so far, shadow all those that the hook reported.
+ * A state costs in proportion to the lines it touches: no image is ever copied.
+ */
+#include "explore.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- set-up ------------------------------------------------------------------------------ */
+
+static void retired(void *arg, uint32_t line, const uint8_t *content)
+{
+	struct explorer *x = arg;
+	size_t off = (size_t)line * LINE_SIZE;
+	memcpy(x->level[0].crash.mem + off, content, LINE_SIZE);
+	memcpy(x->level[1].base.mem + off, content, LINE_SIZE);
+	memcpy(x->level[1].crash.mem + off, content, LINE_SIZE);
+}
+
+static void retired_nested(void *arg, uint32_t line, const uint8_t *content)
+{
+	struct explorer *x = arg;
+	size_t off = (size_t)line * LINE_SIZE;
+	lineset_add(&x->level[1].moved, off, LINE_SIZE);
+	memcpy(x->level[1].crash.mem + off, content, LINE_SIZE);
+}
+
+static void rule_broken(void *arg, enum persist_rule rule, const struct event *ev,
+			uint32_t line)
+{
+	struct explorer *x = arg;
+	(void)line;
+	x->stats.rules[rule]++;
+	uint32_t site = ev ? ev->site : 0;
+	if (x->offenders && site < x->n_offenders)
+		x->offenders[site][rule]++;
+}
+
+static int level_open(struct level *l, int start, size_t size)
+{
+	int r = image_open(&l->base, start, size);
+	if (r == 0)
+		r = image_open(&l->crash, start, size);
+	if (r == 0)
+		r = media_open_memory(l->crash.mem, size, 0, &l->media);
+	if (r == 0)
+		r = lineset_open(&l->touched, size);
+	if (r == 0)
+		r = lineset_open(&l->moved, size);
+	if (r == 0)
+		r = persist_open(&l->p, PERSIST_STRICT, l->base.mem, size);
+	if (r)
+		return r;
+	trace_open(&l->trace, size);
+	l->trace.touched = &l->touched;
+	media_set_hook(l->media, trace_hook, &l->trace);
+	return 0;
+}
+
+static void level_close(struct level *l)
+{
+	media_close(l->media);
+	image_close(&l->base);
+	image_close(&l->crash);
+	lineset_close(&l->touched);
+	lineset_close(&l->moved);
+	persist_close(&l->p);
+	assignment_close(&l->a);
+	trace_close(&l->trace);
+}
+
+int explore_open(struct explorer *x, size_t size, struct seen *seen)
+{
+	memset(x, 0, sizeof(*x));
+	x->size = size;
+	x->seen = seen;
+	x->start = image_start_create(size);
+	if (x->start < 0)
+		return x->start;
+	int r = image_open(&x->live, x->start, size);
+	if (r == 0)
+		r = image_open(&x->shadow, x->start, size);
+	if (r == 0)
+		r = media_open_memory(x->live.mem, size, 0, &x->media);
+	for (unsigned d = 0; d < EXPLORE_DEPTH && r == 0; d++)
+		r = level_open(&x->level[d], x->start, size);
+	if (r) {
+		explore_close(x);
+		return r;
+	}
+	trace_open(&x->trace, size);
+	x->trace.shadow = x->shadow.mem;
+	media_set_hook(x->media, trace_hook, &x->trace);
+	x->level[0].p.retired = retired;
+	x->level[0].p.flag = rule_broken;
+	x->level[1].p.retired = retired_nested;
+	for (unsigned d = 0; d < EXPLORE_DEPTH; d++)
+		x->level[d].p.retired_arg = x->level[d].p.flag_arg = x;
+	return 0;
+}
+
+void explore_close(struct explorer *x)
+{
+	media_close(x->media);
+	for (unsigned d = 0; d < EXPLORE_DEPTH; d++)
+		level_close(&x->level[d]);
+	image_close(&x->live);
+	image_close(&x->shadow);
+	trace_close(&x->trace);
+}
+
+static int image_start(struct image *im, int start)
+{
+	int r = image_rebase(im, start);
+	if (r == 0)
+		image_reset(im);
+	return r;
+}
+
+int explore_begin(struct explorer *x, int start, uint64_t start_hash)
+{
+	int r = image_start(&x->live, start);
+	if (r == 0)
+		r = image_start(&x->shadow, start);
+	for (unsigned d = 0; d < EXPLORE_DEPTH && r == 0; d++) {
+		struct level *l = &x->level[d];
+		l->p.model = x->o.model;
+		lineset_clear(&l->touched);
+		lineset_clear(&l->moved);
+		persist_reset(&l->p, start_hash);
+		r = image_start(&l->base, start);
+		if (r == 0)
+			r = image_start(&l->crash, start);
+	}
+	x->start_hash = start_hash;
+	x->why[0] = '\0';
+	x->failed_hash = 0;
+	trace_clear(&x->trace);
+	return r;
+}
+
+/* ---- one state --------------------------------------------------------------------------- */
+
+/* What visiting needs to know beside the assignment. */
+struct point {
+	struct explorer *x;
+	unsigned depth;
+	bool inside;
+};
+
+/* Puts the lines of the assignment into `to` and notes them in `set`. */
+static void state_put(const struct assignment *a, struct image *to, struct lineset *set)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		uint64_t words[LINE_WORDS];
+		if (a->choice[i] == 0)
+			continue;
+		uint64_t off = (uint64_t)a->vars[i].pl->line * LINE_SIZE;
+		persist_content(a->p, &a->vars[i], a->choice[i], words);
+		lineset_add(set, off, LINE_SIZE);
+		memcpy(to->mem + off, words, LINE_SIZE);
+	}
+}
+
+void explore_recovered(struct crash_state *s)
+{
+	s->x->level[s->depth].trace.on = false;
+}
+
+static void explain_state(struct explorer *x, const struct assignment *a, char *out, size_t len)
+{
+	size_t n = strlen(out);
+	for (size_t i = 0; i < a->n && n + 160 < len; i++) {
+		const struct persist_var *v = &a->vars[i];
+		n += (size_t)snprintf(out + n, len - n,
+				      "  line at %#llx: choice %llu of %llu (%u stores)\n",
+				      (unsigned long long)v->pl->line * LINE_SIZE,
+				      (unsigned long long)a->choice[i],
+				      (unsigned long long)v->count - 1, v->pl->n);
+	}
+	(void)x;
+}
+
+static int state_failed(struct explorer *x, const struct crash_state *s,
+			const struct assignment *a)
+{
+	x->stats.failures++;
+	if (x->failed_hash == 0) {
+		x->failed_hash = s->hash ? s->hash : 1;
+		snprintf(x->why, sizeof(x->why),
+			 "%.*s\nthe state: a crash %s%s; pending lines:\n", EXPLORE_WHY / 2,
+			 s->why,
+			 s->inside ? "inside the operation" : "after the operation returned",
+			 s->depth ? ", then a crash while recovering" : "");
+		explain_state(x, a, x->why, sizeof(x->why));
+	}
+	return x->o.keep_going ? 0 : -1;
+}
+
+/* Explores the recovery whose events level d's trace has, on the state that `a` is. */
+static int nested(struct explorer *x, struct crash_state *s, const struct assignment *a);
+
+/* Judges the state that is in level d's crash image, then undoes it. */
+static int state_judge(struct explorer *x, struct crash_state *s, const struct assignment *a)
+{
+	struct level *l = &x->level[s->depth];
+	state_put(a, &l->crash, &l->touched);
+	trace_clear(&l->trace);
+	l->trace.on = s->depth + 1 < x->o.depth && !s->known;
+	int r = x->subject.judge(x->subject.arg, s);
+	l->trace.on = false;
+	lineset_restore(&l->touched, l->crash.mem, l->base.mem);
+	if (l->trace.outside)
+		abort();
+	return r;
+}
+
+static int state_visit(void *arg, const struct assignment *a)
+{
+	struct point *pt = arg;
+	struct explorer *x = pt->x;
+	uint64_t digest, hash = assignment_hash(a);
+	struct crash_state s = {.x = x, .inside = pt->inside, .depth = pt->depth, .hash = hash};
+	*(pt->depth ? &x->stats.states2 : &x->stats.states) += 1;
+	if (x->heartbeat)
+		*x->heartbeat += 1;
+	s.known = seen_get(x->seen, hash, &digest);
+	if (s.known && x->subject.legal(x->subject.arg, digest, pt->inside))
+		return 0;
+	*(pt->depth ? &x->stats.distinct2 : &x->stats.distinct) += !s.known;
+	s.media = x->level[s.depth].media;
+	s.image = &x->level[s.depth].crash;
+	if (state_judge(x, &s, a))
+		return state_failed(x, &s, a);
+	if (s.known || s.depth + 1 >= x->o.depth || x->level[s.depth].trace.n == 0) {
+		seen_put(x->seen, hash, s.digest);
+		return 0;
+	}
+	int r = nested(x, &s, a);
+	if (r == 0)
+		seen_put(x->seen, hash, s.digest);
+	return r;
+}
+
+/* ---- crash points -------------------------------------------------------------------------
+ */
+
+static int point_explore(struct explorer *x, unsigned depth, bool inside)
+{
+	struct level *l = &x->level[depth];
+	struct point pt = {x, depth, inside};
+	struct enum_options plan = x->o.plan;
+	bool capped;
+	if (depth && x->o.nested_limit)
+		plan.limit = x->o.nested_limit;
+	plan.seed += l->p.base_hash;
+	assignment_load(&l->a, &l->p);
+	int r = enumerate(&l->a, &plan, state_visit, &pt, &capped);
+	if (depth) {
+		x->stats.points2++;
+		x->stats.exhaustive2 += !capped;
+	} else {
+		x->stats.points++;
+		x->stats.exhaustive += !capped;
+		x->stats.capped += capped;
+	}
+	return r;
+}
+
+/* Follows the events on a level; explores before each fence. */
+static int events_follow(struct explorer *x, unsigned depth, const struct trace *t, bool judge,
+			 bool inside)
+{
+	struct level *l = &x->level[depth];
+	bool fresh = false;
+	int r = 0;
+	for (size_t i = 0; i < t->n && r == 0; i++) {
+		const struct event *ev = &t->ev[i];
+		if (ev->type == MEDIA_EV_FENCE && fresh && judge) {
+			r = point_explore(x, depth, inside);
+			fresh = false;
+		}
+		if (r == 0 && persist_event(&l->p, ev)) {
+			snprintf(x->why, sizeof(x->why),
+				 "the hook reported a store that cannot be: type %d at %#llx, "
+				 "%zu bytes",
+				 ev->type, (unsigned long long)ev->off, ev->len);
+			r = -1;
+		}
+		fresh |= ev->type != MEDIA_EV_FENCE && ev->type != MEDIA_EV_FLUSH;
+	}
+	return r;
+}
+
+static int nested(struct explorer *x, struct crash_state *s, const struct assignment *a)
+{
+	struct level *up = &x->level[s->depth], *l = &x->level[s->depth + 1];
+	state_put(a, &l->base, &l->moved);
+	state_put(a, &l->crash, &l->moved);
+	persist_reset(&l->p, s->hash);
+	trace_seal(&up->trace);
+	int r = events_follow(x, s->depth + 1, &up->trace, true, s->inside);
+	if (r == 0)
+		r = point_explore(x, s->depth + 1, s->inside);
+	/* moved names the lines of both images. */
+	for (size_t i = 0; i < l->moved.n; i++) {
+		size_t off = (size_t)l->moved.list[i] * LINE_SIZE;
+		memcpy(l->crash.mem + off, up->base.mem + off, LINE_SIZE);
+	}
+	lineset_restore(&l->moved, l->base.mem, up->base.mem);
+	return r;
+}
+
+void explore_op_begin(struct explorer *x)
+{
+	trace_clear(&x->trace);
+	x->trace.on = true;
+}
+
+int explore_op_end(struct explorer *x, bool judge)
+{
+	x->trace.on = false;
+	trace_seal(&x->trace);
+	x->stats.ops++;
+	int64_t stray = trace_find_untraced(&x->live, x->shadow.mem);
+	if (stray >= 0 || x->trace.outside) {
+		snprintf(x->why, sizeof(x->why), "a store at %#llx went round the media layer",
+			 (unsigned long long)stray);
+		return -1;
+	}
+	int r = events_follow(x, 0, &x->trace, judge, true);
+	persist_end(&x->level[0].p);
+	if (r == 0 && judge && (x->trace.n > 0 || x->stats.points == 0))
+		r = point_explore(x, 0, false);
+	x->end_hash = x->level[0].p.base_hash;
+	return r;
+}
