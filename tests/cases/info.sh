@@ -1,0 +1,25 @@
+# pmemfs info, in text and as JSON, of a clean, a mounted and a killed filesystem.
+. "$(dirname "$0")/lib.sh"
+needs_pmemfs
+make_fs 64M -L name-of-it
+"$PMEMFS" info -j "$IMG" | jq -e . >/dev/null || die "not JSON"
+expect_match "$("$PMEMFS" info "$IMG")" "name-of-it"
+expect_equal "$(info label)" name-of-it
+expect_equal "$(info clean)" true
+mount_fs
+echo x >"$MNT/f"
+expect_equal "$(info label)" name-of-it "label while mounted"
+kill_fs
+expect_equal "$(info clean)" false "clean after a kill"
+mount_fs
+umount_fs
+expect_equal "$(info clean)" true "clean after recovery and unmount"
+expect_error 1 "absent.*(no such|not exist)" "$PMEMFS" info "$T/absent"
+truncate -s 32M blank
+expect_error 1 "blank.*(not|no).*pmemfs" "$PMEMFS" info "$T/blank"
+expect_error 1 "usage|command" "$PMEMFS"
+expect_error 1 "frobnicate" "$PMEMFS" frobnicate
+for tool in "$MKFS" "$FSCK" "$MOUNT" "$PMEMFS"; do
+	expect_match "$("$tool" --version 2>&1)" "pmemfs.*[0-9]+\.[0-9]+" "$tool --version"
+	expect_match "$("$tool" --help 2>&1)" "usage" "$tool --help"
+done

@@ -1,0 +1,30 @@
+# timeout: 300
+# kill -9 of the daemon under load: what was acknowledged is there, what was not is whole or not
+# there, and neither fsck -n nor the recovery finds anything wrong.
+. "$(dirname "$0")/lib.sh"
+needs_pmemfs
+rounds=8
+long && rounds=60
+new_fs 512M
+for ((round = 0; round < rounds; round++)); do
+	writers=$((1 + round % 3))
+	for ((w = 0; w < writers; w++)); do
+		mkdir "$MNT/$round.$w"
+		sysx ack-load "$MNT/$round.$w" 0 1000000 >"acked.$w" 2>/dev/null &
+	done
+	sleep "0.$((RANDOM % 8 + 1))"
+	kill_fs
+	wait || :
+	before=$(sum_of "$IMG")
+	fsck_clean
+	expect_equal "$(sum_of "$IMG")" "$before" "fsck -n changed the image"
+	mount_fs
+	for ((w = 0; w < writers; w++)); do
+		last=$(tail -n 1 "acked.$w")
+		expect_equal "$(sysx ack-verify "$MNT/$round.$w" "${last:--1}")" "" "round $round"
+		[ "$round" != 0 ] || [ "${last:-0}" -gt 100 ] || die "only '$last' operations were done"
+		rm -r "${MNT:?}/$round.$w"
+	done
+done
+expect_equal "$(ls -A "$MNT")" ""
+end_fs

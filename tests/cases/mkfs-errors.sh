@@ -1,0 +1,46 @@
+# What mkfs.pmemfs refuses: one line that names the thing, exit code 1, nothing changed.
+. "$(dirname "$0")/lib.sh"
+needs_pmemfs
+mkdir mnt
+
+refused() {
+	local regex=$1 before=
+	shift
+	local target=${*: -1}
+	[ ! -f "$target" ] || before=$(sum_of "$target")
+	expect_one_line 1 "$regex" "$MKFS" "$@"
+	[ -z "$before" ] || expect_equal "$(sum_of "$target")" "$before" "$target"
+}
+refused "absent.*(no such|not exist|--size)" absent
+refused "mnt.*directory" mnt
+refused "/dev/null.*" /dev/null
+truncate -s 15M small
+refused "small.*16 MiB" small
+: >empty
+refused "empty.*(16 MiB|--size)" empty
+[ ! -e absent ] || die "a file was made"
+
+truncate -s 64M img
+loop=$(losetup -f --show img)
+trap 'losetup -d "$loop" 2>/dev/null || :' EXIT
+refused "$loop.*block device" "$loop"
+losetup -d "$loop"
+
+refused "label" -L "$(printf 'x%.0s' $(seq 33))" img
+refused "uuid" -U not-a-uuid img
+refused "(size|128M).*" --size 128Q img
+refused "(size|16 MiB)" --size 1M made
+[ ! -e made ] || die "a file was made"
+expect_error 1 "usage|missing|device" "$MKFS"
+expect_error 1 "option" "$MKFS" --frobnicate img
+expect_error 1 "usage|too many|argument|unexpected" "$MKFS" img surplus
+
+mkdir ro
+mount --bind . ro
+mount -o remount,bind,ro ro
+refused "ro/img.*read-only" ro/img
+umount ro
+chmod 600 img
+expect_error 1 "img.*(permission|denied)" as 1001 "$MKFS" "$T/img"
+"$MKFS" -q img
+fsck_clean
