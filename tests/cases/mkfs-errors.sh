@@ -19,6 +19,8 @@ refused "small.*16 MiB" small
 : >empty
 refused "empty.*(16 MiB|--size)" empty
 [ ! -e absent ] || die "a file was made"
+truncate -s $(((64 << 20) + 5)) odd
+refused "odd.*4096" odd
 
 truncate -s 64M img
 loop=$(losetup -f --show img)
@@ -26,10 +28,19 @@ trap 'losetup -d "$loop" 2>/dev/null || :' EXIT
 refused "$loop.*block device" "$loop"
 losetup -d "$loop"
 
-refused "label" -L "$(printf 'x%.0s' $(seq 33))" img
-refused "uuid" -U not-a-uuid img
-refused "(size|128M).*" --size 128Q img
-refused "(size|16 MiB)" --size 1M made
+wrong() {
+	local before
+	before=$(sum_of img)
+	expect_error 1 "$1" "$MKFS" "${@:2}"
+	expect_equal "$(sum_of img)" "$before" img
+}
+wrong "label.*32" -L "$(printf 'x%.0s' $(seq 33))" img
+wrong "uuid" -U not-a-uuid img
+wrong "size.*128Q" --size 128Q img
+wrong "size.*small.*16M" --size 1M made
+wrong "size.*4096" --size 20000001 made
+wrong "shards" --shards 0 img
+wrong "shards" --shards 257 img
 [ ! -e made ] || die "a file was made"
 expect_error 1 "usage|missing|device" "$MKFS"
 expect_error 1 "option" "$MKFS" --frobnicate img
