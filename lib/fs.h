@@ -5,7 +5,8 @@
  *
  * Lock order (outer first): rename mutex > directory inode > its child inode (parents before
  * children, then by inode number) > inode table inode's mutex (itable.lock) > table inode >
- * journal slot > shard (space) lock > inode cache lock.
+ * journal slot > shard (space) lock. The inode cache's locks are taken inside inode locks and
+ * outside of itable.lock.
  */
 #ifndef PMEMFS_FS_H
 #define PMEMFS_FS_H
@@ -183,7 +184,7 @@ struct inode {
 	uint64_t slot; /* byte offset */
 	/* lock */
 	pthread_rwlock_t lock;
-	bool loaded;
+	atomic_bool loaded; /* never goes back while others can see it */
 	bool freed;   /* it is gone from the medium */
 	int error;    /* its log could not be read: what every operation gets */
 	struct pmemfs_attr attr; /* nlink of directories is derived; blocks is not kept */
@@ -405,6 +406,69 @@ struct pmemfs {
 	atomic_bool damaged;	       /* seen corruption: no writing until fsck */
 	bool was_clean;
 };
+
+/*
+ * The seed of a data block's checksum binds it to filesystem and place. The block that holds the
+ * end of the file is checksummed up to there only: what follows in it is never believed.
+ */
+static inline uint64_t data_seed(const struct pmemfs *fs, uint64_t block)
+{
+	return fs->seed ^ (block * 0x9e3779b97f4a7c15ull);
+}
+static inline uint32_t data_valid(uint64_t size, uint64_t fblock)
+{
+	uint64_t start = fblock << PMEMFS_BLOCK_SHIFT;
+
+	if (start >= size)
+		return 0;
+	return size - start < PMEMFS_BLOCK_SIZE ? (uint32_t)(size - start) : PMEMFS_BLOCK_SIZE;
+}
+
+/*
+ * Takes the inode's lock; fails (without it) where the inode is gone or damaged. inode_get and
+ * lock in one: inode_open_*; inode_close unlocks and gives the reference back.
+ */
+int inode_lock(struct inode *i, bool exclusive);
+static inline void inode_unlock(struct inode *i)
+{
+	pthread_rwlock_unlock(&i->lock);
+}
+int inode_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret);
+void inode_close(struct pmemfs *fs, struct inode *i);
+
+/* ---- what operations build (edit.c, used by file.c and attr.c) -------------------------------- */
+
+/* A change of a file's mapping that is being built: new extents and their checksums. */
+struct edit {
+	struct pmemfs *fs;
+	struct inode *inode;
+	uint64_t size;	     /* the file's new size */
+	struct extvec taken; /* blocks to give back if it fails */
+	bool dirty;	     /* data was stored */
+	struct pmemfs_extent *e;
+	size_t n, cap;
+	le64 *csum;
+	size_t csums, csumcap;
+};
+void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t size);
+/* Blocks [b, b + n) take whole blocks from src. */
+int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src);
+/* Bytes [from, to) of block b take src (NULL: zeros). */
+int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src);
+/* The block that holds the old end of the file: zeros up to the new one, or a new checksum. */
+int edit_old_end(struct edit *ed);
+/* Unmaps what is mapped in the blocks [b, end). */
+void edit_hole(struct edit *ed, uint64_t b, uint64_t end);
+/* Allocates what is not mapped in the blocks [b, end); zero: and makes the rest read as zeros. */
+int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero);
+/*
+ * Commits: mask and fields as in struct pmemfs_update (UP_SIZE is added when the size changes),
+ * values from attr. Ends the edit either way.
+ */
+int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags);
+void edit_abort(struct edit *ed);
+/* Copies block b's first len bytes, verified, to dst; zeros where it is not written. */
+int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len, void *dst);
 
 /* Tells the administrator. */
 void fs_report(struct pmemfs *fs, int level, const char *format, ...)

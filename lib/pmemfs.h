@@ -207,7 +207,11 @@ int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name);
 
 #define PMEMFS_WRITE_KILL_PRIV 1u
 #define PMEMFS_WRITE_APPEND    2u /* at the end of the file, whatever off is */
-/* All or nothing; returns size. -EFBIG, -ENOSPC, -EIO (a block to be merged is damaged). */
+/*
+ * All or nothing up to PMEMFS_WRITE_MAX bytes; more are cut off there. Returns the bytes written.
+ * -EFBIG, -ENOSPC, -EIO (a block to be merged is damaged).
+ */
+#define PMEMFS_WRITE_MAX (16u << 20)
 ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf, size_t size,
 		     unsigned flags);
 

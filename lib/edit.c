@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Building a change of a file's content: data goes to blocks that nothing refers to, or to bytes
+ * that nothing reads (past the end of the file, unwritten extents); then one record makes it true.
+ *
+ * Invariants: no byte that the committed state can read is ever stored to. The checksum of a
+ * block covers its first data_valid() bytes, so a change of the size restates the checksums of
+ * the blocks that hold the old and the new end. A crash before the record's fence leaves the old
+ * file and blocks that are still free; after it, the new file.
+ */
+#include <errno.h>
+
+#include "fs.h"
+
+void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t size)
+{
+	ed->fs = fs;
+	ed->inode = i;
+	ed->size = size;
+	ed->dirty = false;
+	extvec_init(&ed->taken);
+	ed->e = NULL;
+	ed->csum = NULL;
+	ed->n = ed->cap = ed->csums = ed->csumcap = 0;
+}
+
+static void edit_end(struct edit *ed)
+{
+	extvec_done(&ed->taken);
+	free(ed->e);
+	free(ed->csum);
+}
+
+void edit_abort(struct edit *ed)
+{
+	free_runs(ed->fs, &ed->taken);
+	edit_end(ed);
+}
+
+static void add_extent(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, unsigned flags)
+{
+	while (n) {
+		uint64_t part = MIN(n, PMEMFS_EXTENT_MAX);
+
+		ed->e = grow_array(ed->e, &ed->cap, ed->n + 1, sizeof(ed->e[0]));
+		ed->e[ed->n++] = (struct pmemfs_extent){
+			put64(b << 20 | part), put64((uint64_t)flags << RANGE_FLAG_SHIFT | block)};
+		b += part;
+		n -= part;
+		block += flags & PMEMFS_EXT_HOLE ? 0 : part;
+	}
+}
+
+static void add_csum(struct edit *ed, const void *bytes, uint32_t len, uint64_t block)
+{
+	ed->csum = grow_array(ed->csum, &ed->csumcap, ed->csums + 1, sizeof(ed->csum[0]));
+	ed->csum[ed->csums++] = put64(hash64(bytes, len, data_seed(ed->fs, block)));
+}
+
+static const struct range *mapping(const struct inode *i, uint64_t b)
+{
+	struct range_cursor c;
+	const struct range *r = rangemap_find(&i->extents, b, &c);
+
+	return r && r->start <= b ? r : NULL;
+}
+
+static bool is_written(const struct range *r)
+{
+	return r && !(range_flags(r) & PMEMFS_EXT_UNWRITTEN);
+}
+
+/* Where new blocks for b should go: behind the block before it. */
+static uint64_t goal_of(const struct inode *i, uint64_t b)
+{
+	const struct range *r = b ? mapping(i, b - 1) : NULL;
+
+	return r ? range_block(r) + (b - r->start) : 0;
+}
+
+int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len, void *dst)
+{
+	const struct range *r = mapping(i, b);
+	uint32_t valid = data_valid(i->attr.size, b);
+	uint64_t block;
+	le64 csum;
+	int err;
+
+	if (!is_written(r) || !valid) {
+		memset(dst, 0, len);
+		return 0;
+	}
+	block = range_block(r) + (b - r->start);
+	err = media_read(fs->media, block * PMEMFS_BLOCK_SIZE, dst, valid);
+	if (!err)
+		err = media_read(fs->media, r->csum + 8 * (b - r->start), &csum, sizeof(csum));
+	if (err)
+		return err;
+	if (get64(csum) != hash64(dst, valid, data_seed(fs, block))) {
+		fs_report(fs, 0, "inode %llu: block %llu (of the device: %llu) fails its checksum",
+			  (unsigned long long)i->ino, (unsigned long long)b,
+			  (unsigned long long)block);
+		return -EIO;
+	}
+	if (len > valid)
+		memset((char *)dst + valid, 0, len - valid);
+	return 0;
+}
+
+static int store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, const char *src)
+{
+	add_extent(ed, b, n, block, 0);
+	for (uint64_t k = 0; k < n; k++)
+		add_csum(ed, src + k * PMEMFS_BLOCK_SIZE, PMEMFS_BLOCK_SIZE, block + k);
+	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
+	ed->dirty = true;
+	return 0;
+}
+
+/* Blocks that are mapped but unwritten from b on, at most max; 0: b is something else. */
+static uint64_t unwritten_run(const struct inode *i, uint64_t b, uint64_t max, uint64_t *ret_block)
+{
+	const struct range *r = mapping(i, b);
+
+	if (!r || is_written(r))
+		return 0;
+	*ret_block = range_block(r) + (b - r->start);
+	return MIN(max, range_end(r) - b);
+}
+
+/* Blocks from b on that need new space, at most max. */
+static uint64_t fresh_run(const struct inode *i, uint64_t b, uint64_t max)
+{
+	struct range_cursor c;
+	uint64_t end = b + max;
+
+	for (const struct range *r = rangemap_find(&i->extents, b, &c); r && r->start < end;
+	     r = rangemap_next(&i->extents, &c))
+		if (!is_written(r))
+			return MAX(r->start, b) - b;
+	return max;
+}
+
+int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
+{
+	const char *from = src;
+	int err = 0;
+
+	while (n && !err) {
+		uint64_t block, part = unwritten_run(ed->inode, b, n, &block);
+
+		if (part) {
+			err = store_run(ed, b, part, block, from);
+		} else {
+			struct extvec x;
+			uint64_t at = b;
+
+			part = fresh_run(ed->inode, b, n);
+			extvec_init(&x);
+			err = alloc_blocks(ed->fs, part, goal_of(ed->inode, b), 0, &x);
+			for (size_t k = 0; k < x.n && !err; k++) {
+				extvec_add(&ed->taken, x.v[k].block, x.v[k].len);
+				store_run(ed, at, x.v[k].len, x.v[k].block,
+					  from + (at - b) * PMEMFS_BLOCK_SIZE);
+				at += x.v[k].len;
+			}
+			extvec_done(&x);
+		}
+		b += part;
+		n -= part;
+		from += part * PMEMFS_BLOCK_SIZE;
+	}
+	return err;
+}
+
+/* Stores bytes [from, to) of the block's new content; its checksum covers the first valid ones. */
+static void store_block(struct edit *ed, uint64_t b, uint64_t block, const char *bytes,
+			uint32_t from, uint32_t valid)
+{
+	add_extent(ed, b, 1, block, 0);
+	add_csum(ed, bytes, valid, block);
+	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
+	ed->dirty = true;
+}
+
+static int take_block(struct edit *ed, uint64_t b, uint64_t *ret)
+{
+	struct extvec x;
+	int err;
+
+	extvec_init(&x);
+	err = alloc_blocks(ed->fs, 1, goal_of(ed->inode, b), 0, &x);
+	if (!err) {
+		*ret = x.v[0].block;
+		extvec_add(&ed->taken, *ret, 1);
+	}
+	extvec_done(&x);
+	return err;
+}
+
+int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src)
+{
+	char bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
+	const struct inode *i = ed->inode;
+	const struct range *r = mapping(i, b);
+	uint32_t old = data_valid(i->attr.size, b), valid = data_valid(ed->size, b);
+	uint64_t block;
+	int err;
+
+	if (!src && !is_written(r))
+		return 0; /* zeros already */
+	err = file_read_block(ed->fs, i, b, valid, bytes);
+	if (err)
+		return err;
+	to = MIN(to, valid);
+	if (from >= to)
+		return 0;
+	if (src)
+		memcpy(bytes + from, src, to - from);
+	else
+		memset(bytes + from, 0, to - from);
+	if (r) {
+		block = range_block(r) + (b - r->start);
+		if (!is_written(r) || from >= old) { /* nothing reads what is stored to */
+			store_block(ed, b, block, bytes, is_written(r) ? old : 0, valid);
+			return 0;
+		}
+	}
+	err = take_block(ed, b, &block);
+	if (!err)
+		store_block(ed, b, block, bytes, 0, valid);
+	return err;
+}
+
+int edit_old_end(struct edit *ed)
+{
+	char bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
+	const struct inode *i = ed->inode;
+	bool shrink = ed->size < i->attr.size;
+	uint64_t b = (shrink ? ed->size : i->attr.size) / PMEMFS_BLOCK_SIZE;
+	const struct range *r = mapping(i, b);
+	uint32_t old = data_valid(i->attr.size, b), valid = data_valid(ed->size, b);
+	uint64_t block;
+	int err;
+
+	if (!is_written(r) || !old || !valid || old == valid)
+		return 0;
+	err = file_read_block(ed->fs, i, b, MAX(old, valid), bytes);
+	if (err)
+		return err;
+	block = range_block(r) + (b - r->start);
+	if (!shrink) {
+		store_block(ed, b, block, bytes, old, valid);
+		return 0;
+	}
+	add_extent(ed, b, 1, block, 0);
+	add_csum(ed, bytes, valid, block);
+	return 0;
+}
+
+void edit_hole(struct edit *ed, uint64_t b, uint64_t end)
+{
+	const struct range *last = rangemap_last(&ed->inode->extents);
+	struct range_cursor c;
+
+	if (last)
+		end = MIN(end, range_end(last));
+	if (last && b < end && rangemap_find(&ed->inode->extents, b, &c)->start < end)
+		add_extent(ed, b, end - b, 0, PMEMFS_EXT_HOLE);
+}
+
+static int reserve_hole(struct edit *ed, uint64_t b, uint64_t n)
+{
+	struct extvec x;
+	int err;
+
+	extvec_init(&x);
+	err = alloc_blocks(ed->fs, n, goal_of(ed->inode, b), 0, &x);
+	for (size_t k = 0; k < x.n && !err; k++) {
+		extvec_add(&ed->taken, x.v[k].block, x.v[k].len);
+		add_extent(ed, b, x.v[k].len, x.v[k].block, PMEMFS_EXT_UNWRITTEN);
+		b += x.v[k].len;
+	}
+	extvec_done(&x);
+	return err;
+}
+
+int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero)
+{
+	struct range_cursor c;
+	const struct range *r = rangemap_find(&ed->inode->extents, b, &c);
+	int err = 0;
+
+	while (b < end && !err) {
+		uint64_t stop = r ? MIN(r->start, end) : end;
+
+		if (b < stop) {
+			err = reserve_hole(ed, b, stop - b);
+			b = stop;
+			continue;
+		}
+		if (!r || b >= end)
+			break;
+		stop = MIN(range_end(r), end);
+		if (zero && is_written(r)) /* the same blocks, read as zeros from now on */
+			add_extent(ed, b, stop - b, range_block(r) + (b - r->start),
+				   PMEMFS_EXT_UNWRITTEN);
+		b = stop;
+		r = rangemap_next(&ed->inode->extents, &c);
+	}
+	return err;
+}
+
+static void *put_field(void *to, const void *field, size_t len)
+{
+	return len ? (char *)memcpy(to, field, len) + len : to;
+}
+
+/* Writes the fields that the mask names behind the header; returns the end. */
+static char *put_fields(struct pmemfs_update *u, unsigned mask, const struct edit *ed,
+			const struct pmemfs_attr *a)
+{
+	le64 size = put64(ed->size), nlink = put64(a->nlink), parent = put64(ed->inode->parent);
+	struct pmemfs_perm perm = {put32(a->mode), put32(a->uid), put32(a->gid),
+				   put32(ed->inode->flags)};
+	struct pmemfs_time atime = {put64(a->atime.tv_sec), put32(a->atime.tv_nsec), {0}};
+	struct pmemfs_time mtime = {put64(a->mtime.tv_sec), put32(a->mtime.tv_nsec), {0}};
+	char *p = (char *)(u + 1);
+
+	if (mask & UP_SIZE)
+		p = put_field(p, &size, sizeof(size));
+	if (mask & UP_PERM)
+		p = put_field(p, &perm, sizeof(perm));
+	if (mask & UP_NLINK)
+		p = put_field(p, &nlink, sizeof(nlink));
+	if (mask & UP_ATIME)
+		p = put_field(p, &atime, sizeof(atime));
+	if (mask & UP_MTIME)
+		p = put_field(p, &mtime, sizeof(mtime));
+	if (mask & UP_PARENT)
+		p = put_field(p, &parent, sizeof(parent));
+	return p;
+}
+
+int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags)
+{
+	char fixed[1024] __attribute__((aligned(8)));
+	size_t len = sizeof(struct pmemfs_update) + 8 * 10 + ed->n * sizeof(ed->e[0]) +
+		     ed->csums * 8;
+	struct pmemfs_update *u = (void *)fixed;
+	struct txn t;
+	char *p;
+	int err;
+
+	if (len > PMEMFS_REC_MAX || ed->n > UINT16_MAX) {
+		edit_abort(ed);
+		return -EFBIG; /* in one piece: more fragments than a record can name */
+	}
+	if (len > sizeof(fixed))
+		u = xrealloc(NULL, len);
+	if (ed->size != ed->inode->attr.size)
+		mask |= UP_SIZE;
+	*u = (struct pmemfs_update){.h.type = REC_UPDATE};
+	u->mask = put16(mask);
+	u->extents = put16(ed->n);
+	u->ctime_sec = put64(attr->ctime.tv_sec);
+	u->ctime_nsec = put32(attr->ctime.tv_nsec);
+	p = put_fields(u, mask, ed, attr);
+	p = put_field(p, ed->e, ed->n * sizeof(ed->e[0]));
+	p = put_field(p, ed->csum, ed->csums * 8);
+	u->h.len = put16((p - (char *)u) / 8);
+	txn_begin(&t, ed->fs, flags);
+	t.dirty = ed->dirty;
+	txn_add(&t, ed->inode, &u->h);
+	err = txn_commit(&t);
+	if (err)
+		free_runs(ed->fs, &ed->taken);
+	else if (inode_wants_compact(ed->inode))
+		inode_compact(ed->fs, ed->inode); /* a failure only leaves the log long */
+	if (u != (void *)fixed)
+		free(u);
+	edit_end(ed);
+	return err;
+}

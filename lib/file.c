@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Content of regular files: read, write, truncate (see attr.c), fallocate, seek.
+ *
+ * Readers hold the inode's lock shared, so that blocks they point at cannot be given to others;
+ * every written block is checked against its checksum before a byte of it is handed out.
+ */
+#include <errno.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include "fs.h"
+
+#define SIZE_MAX_BYTES (PMEMFS_FBLOCK_MAX * PMEMFS_BLOCK_SIZE)
+
+static int file_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret)
+{
+	struct inode *i;
+	int err;
+
+	if (exclusive && atomic_load_explicit(&fs->readonly, memory_order_relaxed))
+		return -EROFS;
+	err = inode_open(fs, ino, exclusive, &i);
+	if (err)
+		return err;
+	if (!S_ISREG(i->attr.mode)) {
+		err = inode_is_dir(i) ? -EISDIR : -EINVAL;
+		inode_close(fs, i);
+		return err;
+	}
+	*ret = i;
+	return 0;
+}
+
+/* ---- write ------------------------------------------------------------------------------ */
+
+static int write_blocks(struct edit *ed, uint64_t off, const char *buf, size_t size)
+{
+	uint64_t end = off + size, b = off / PMEMFS_BLOCK_SIZE;
+	uint32_t from = off % PMEMFS_BLOCK_SIZE;
+	int err = 0;
+
+	if (off > ed->inode->attr.size && ed->inode->attr.size / PMEMFS_BLOCK_SIZE != b)
+		err = edit_old_end(ed);
+	if (from && !err) {
+		uint32_t to = MIN((uint64_t)PMEMFS_BLOCK_SIZE, from + size);
+
+		err = edit_partial(ed, b++, from, to, buf);
+		buf += to - from;
+		off += to - from;
+	}
+	if (off < end && !err) {
+		uint64_t n = (end - off) / PMEMFS_BLOCK_SIZE;
+
+		if (n)
+			err = edit_full(ed, b, n, buf);
+		b += n;
+		buf += n * PMEMFS_BLOCK_SIZE;
+		if (end % PMEMFS_BLOCK_SIZE && !err)
+			err = edit_partial(ed, b, 0, end % PMEMFS_BLOCK_SIZE, buf);
+	}
+	return err;
+}
+
+/* Clears what a write by somebody unprivileged clears. True if anything was set. */
+static bool kill_priv(struct pmemfs_attr *a)
+{
+	uint32_t kill = S_ISUID | (a->mode & S_IXGRP ? S_ISGID : 0);
+	bool any = a->mode & kill;
+
+	a->mode &= ~kill;
+	return any;
+}
+
+static int write_locked(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf,
+			size_t size, unsigned flags)
+{
+	struct pmemfs_attr attr;
+	struct edit ed;
+	unsigned mask = UP_MNOW;
+	int err;
+
+	if (off > SIZE_MAX_BYTES || size > SIZE_MAX_BYTES - off)
+		return -EFBIG;
+	edit_begin(&ed, fs, i, MAX(i->attr.size, off + size));
+	err = write_blocks(&ed, off, buf, size);
+	if (err) {
+		edit_abort(&ed);
+		return err;
+	}
+	attr = i->attr;
+	attr.ctime = fs_now();
+	if (flags & PMEMFS_WRITE_KILL_PRIV && kill_priv(&attr))
+		mask |= UP_PERM;
+	return edit_commit(&ed, mask, &attr, 0);
+}
+
+ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf, size_t size,
+		     unsigned flags)
+{
+	struct inode *i;
+	int err = file_open(fs, ino, true, &i);
+
+	if (err)
+		return err;
+	size = MIN(size, PMEMFS_WRITE_MAX);
+	if (flags & PMEMFS_WRITE_APPEND)
+		off = i->attr.size;
+	if (size)
+		err = write_locked(fs, i, off, buf, size, flags);
+	inode_close(fs, i);
+	return err ? err : (ssize_t)size;
+}
+
+/* ---- read ------------------------------------------------------------------------------- */
+
+struct iovs {
+	struct iovec *v;
+	size_t n, cap;
+};
+
+static void iov_add(struct iovs *x, const void *base, size_t len)
+{
+	if (x->n && (char *)x->v[x->n - 1].iov_base + x->v[x->n - 1].iov_len == base) {
+		x->v[x->n - 1].iov_len += len;
+		return;
+	}
+	x->v = grow_array(x->v, &x->cap, x->n + 1, sizeof(x->v[0]));
+	x->v[x->n++] = (struct iovec){(void *)(uintptr_t)base, len};
+}
+
+static void iov_zeros(struct iovs *x, uint64_t len)
+{
+	static const char zeros[64u << 10] __attribute__((aligned(4096)));
+
+	while (len) {
+		size_t part = MIN(len, sizeof(zeros));
+
+		iov_add(x, zeros, part);
+		len -= part;
+	}
+}
+
+static int bad_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint64_t block)
+{
+	fs_report(fs, 0, "inode %llu: block %llu (of the device: %llu) fails its checksum",
+		  (unsigned long long)i->ino, (unsigned long long)b, (unsigned long long)block);
+	return -EIO;
+}
+
+/* Checks the blocks [b, end) of the written range r. */
+static int verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+		  uint64_t end)
+{
+	le64 csum[64];
+
+	while (b < end) {
+		uint64_t n = MIN(end - b, ARRAY_LEN(csum)), hash;
+		int err = media_read(fs->media, r->csum + 8 * (b - r->start), csum, n * 8);
+
+		for (uint64_t k = 0; k < n && !err; k++, b++) {
+			uint64_t block = range_block(r) + (b - r->start);
+
+			err = media_hash(fs->media, block * PMEMFS_BLOCK_SIZE,
+					 data_valid(i->attr.size, b), data_seed(fs, block),
+					 &hash);
+			if (!err && hash != get64(csum[k]))
+				err = bad_block(fs, i, b, block);
+		}
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Maps [off, end) of the file to memory, verified. */
+static int map_range(struct pmemfs *fs, const struct inode *i, uint64_t off, uint64_t end,
+		     struct iovs *x)
+{
+	struct range_cursor c;
+	const struct range *r = rangemap_find(&i->extents, off / PMEMFS_BLOCK_SIZE, &c);
+
+	while (off < end) {
+		uint64_t start = r ? r->start * PMEMFS_BLOCK_SIZE : end, stop;
+		const void *p;
+		int err;
+
+		if (off < start) {
+			stop = MIN(start, end);
+			iov_zeros(x, stop - off);
+			off = stop;
+			continue;
+		}
+		stop = MIN(range_end(r) * PMEMFS_BLOCK_SIZE, end);
+		if (range_flags(r) & PMEMFS_EXT_UNWRITTEN) {
+			iov_zeros(x, stop - off);
+		} else {
+			err = verify(fs, i, r, off / PMEMFS_BLOCK_SIZE,
+				     DIV_UP(stop, PMEMFS_BLOCK_SIZE));
+			if (err)
+				return err;
+			p = media_ptr(fs->media,
+				      range_block(r) * PMEMFS_BLOCK_SIZE + (off - start),
+				      stop - off);
+			if (!p)
+				return -ENOTSUP;
+			iov_add(x, p, stop - off);
+		}
+		off = stop;
+		r = rangemap_next(&i->extents, &c);
+	}
+	return 0;
+}
+
+int pmemfs_read_iov(struct pmemfs *fs, uint64_t ino, uint64_t off, size_t size,
+		    pmemfs_consume fn, void *arg)
+{
+	struct iovs x = {0};
+	struct inode *i;
+	uint64_t end;
+	int err = file_open(fs, ino, false, &i);
+
+	if (err)
+		return err;
+	end = off < i->attr.size ? MIN(i->attr.size, off + size) : off;
+	err = map_range(fs, i, off, end, &x);
+	if (!err)
+		err = fn(arg, x.v, (int)x.n, end - off);
+	inode_close(fs, i);
+	free(x.v);
+	return err;
+}
+
+/* Copies [off, end), then checks the copy block by block: what was handed out was verified. */
+static int read_copy(struct pmemfs *fs, const struct inode *i, uint64_t off, uint64_t end,
+		     char *buf)
+{
+	char bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
+
+	while (off < end) {
+		uint64_t b = off / PMEMFS_BLOCK_SIZE;
+		uint32_t from = off % PMEMFS_BLOCK_SIZE;
+		uint32_t len = MIN(PMEMFS_BLOCK_SIZE - from, end - off);
+		bool whole = len == PMEMFS_BLOCK_SIZE;
+		int err = file_read_block(fs, i, b, PMEMFS_BLOCK_SIZE, whole ? buf : bytes);
+
+		if (err)
+			return err;
+		if (!whole)
+			memcpy(buf, bytes + from, len);
+		buf += len;
+		off += len;
+	}
+	return 0;
+}
+
+ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, size_t size)
+{
+	struct inode *i;
+	uint64_t end;
+	int err = file_open(fs, ino, false, &i);
+
+	if (err)
+		return err;
+	size = MIN(size, (size_t)SSIZE_MAX);
+	end = off < i->attr.size ? MIN(i->attr.size, off + size) : off;
+	err = read_copy(fs, i, off, end, buf);
+	inode_close(fs, i);
+	return err ? err : (ssize_t)(end - off);
+}
+
+/* ---- fallocate, seek ------------------------------------------------------------------------ */
+
+/* Zeros the bytes of [off, end) that share blocks with others; the whole blocks are [*b, *last). */
+static int zero_edges(struct edit *ed, uint64_t off, uint64_t end, uint64_t *b, uint64_t *last)
+{
+	uint32_t from = off % PMEMFS_BLOCK_SIZE, to = end % PMEMFS_BLOCK_SIZE;
+	int err = 0;
+
+	*b = DIV_UP(off, PMEMFS_BLOCK_SIZE);
+	*last = end / PMEMFS_BLOCK_SIZE;
+	if (*b > *last) /* inside one block */
+		return edit_partial(ed, *last, from, to, NULL);
+	if (from)
+		err = edit_partial(ed, *b - 1, from, PMEMFS_BLOCK_SIZE, NULL);
+	if (to && !err)
+		err = edit_partial(ed, *last, 0, to, NULL);
+	return err;
+}
+
+static int build_fallocate(struct edit *ed, int mode, uint64_t off, uint64_t end)
+{
+	uint64_t b, last;
+	int err;
+
+	if (ed->size > ed->inode->attr.size) {
+		err = edit_old_end(ed);
+		if (err)
+			return err;
+	}
+	if (!(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
+		return edit_reserve(ed, off / PMEMFS_BLOCK_SIZE, DIV_UP(end, PMEMFS_BLOCK_SIZE),
+				    false);
+	err = zero_edges(ed, off, MIN(end, MAX(ed->inode->attr.size, off)), &b, &last);
+	if (err)
+		return err;
+	/* The block that holds the end of the file is whole if the range covers all that is there. */
+	if (end >= ed->inode->attr.size && off <= last * PMEMFS_BLOCK_SIZE)
+		last = end / PMEMFS_BLOCK_SIZE;
+	if (mode & FALLOC_FL_PUNCH_HOLE) {
+		if (b < last)
+			edit_hole(ed, b, last);
+		return 0;
+	}
+	if (b < last)
+		err = edit_reserve(ed, b, last, true);
+	if (!err) /* blocks at the edges that are holes */
+		err = edit_reserve(ed, off / PMEMFS_BLOCK_SIZE, DIV_UP(end, PMEMFS_BLOCK_SIZE), false);
+	return err;
+}
+
+int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, uint64_t len)
+{
+	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+	struct pmemfs_attr attr;
+	struct inode *i;
+	struct edit ed;
+	uint64_t end;
+	int err;
+
+	if (mode & ~known || ((mode & FALLOC_FL_PUNCH_HOLE) &&
+			      (!(mode & FALLOC_FL_KEEP_SIZE) || mode & FALLOC_FL_ZERO_RANGE)))
+		return -EOPNOTSUPP;
+	if (!len)
+		return -EINVAL;
+	if (off > SIZE_MAX_BYTES || len > SIZE_MAX_BYTES - off)
+		return -EFBIG;
+	err = file_open(fs, ino, true, &i);
+	if (err)
+		return err;
+	end = off + len;
+	edit_begin(&ed, fs, i, mode & FALLOC_FL_KEEP_SIZE ? i->attr.size : MAX(i->attr.size, end));
+	err = build_fallocate(&ed, mode, off, end);
+	if (err) {
+		edit_abort(&ed);
+	} else {
+		attr = i->attr;
+		attr.ctime = fs_now();
+		err = edit_commit(&ed, UP_MNOW, &attr,
+				  mode & FALLOC_FL_PUNCH_HOLE ? ALLOC_RESERVE : 0);
+	}
+	inode_close(fs, i);
+	return err;
+}
+
+int64_t pmemfs_seek(struct pmemfs *fs, uint64_t ino, uint64_t off, int whence)
+{
+	struct range_cursor c;
+	const struct range *r;
+	struct inode *i;
+	uint64_t at = off, size;
+	int err;
+
+	if (whence != SEEK_DATA && whence != SEEK_HOLE)
+		return -EINVAL;
+	err = file_open(fs, ino, false, &i);
+	if (err)
+		return err;
+	size = i->attr.size;
+	r = rangemap_find(&i->extents, off / PMEMFS_BLOCK_SIZE, &c);
+	for (; r && at < size; r = rangemap_next(&i->extents, &c)) {
+		bool data = !(range_flags(r) & PMEMFS_EXT_UNWRITTEN);
+
+		if (whence == SEEK_DATA && data) {
+			at = MAX(at, r->start * PMEMFS_BLOCK_SIZE);
+			break;
+		}
+		if (whence == SEEK_HOLE && (!data || r->start * PMEMFS_BLOCK_SIZE > at))
+			break;
+		if (whence == SEEK_HOLE)
+			at = range_end(r) * PMEMFS_BLOCK_SIZE;
+	}
+	inode_close(fs, i);
+	if (off >= size || (whence == SEEK_DATA && (!r || at >= size)))
+		return -ENXIO;
+	return (int64_t)MIN(at, size);
+}

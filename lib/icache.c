@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inodes in DRAM, by number.
+ *
+ * An inode is here while somebody holds a reference, and no longer: memory follows what is in
+ * use. refs is under the part's lock. Work that the last reference brings with it (freeing an
+ * orphan, tidying a log) is done while that reference is still held, so that nobody can load the
+ * same inode a second time meanwhile.
+ */
+#include <errno.h>
+
+#include "fs.h"
+
+#define BUCKETS_MIN 64
+
+static struct icache_part *part_of(struct pmemfs *fs, uint64_t ino)
+{
+	return &fs->icache[(ino * 0x9e3779b97f4a7c15ull) >> 58];
+}
+
+static struct inode **bucket_of(struct icache_part *c, uint64_t ino)
+{
+	return &c->bucket[(ino * 0x9e3779b97f4a7c15ull >> 20) & (c->buckets - 1)];
+}
+
+void icache_init(struct pmemfs *fs)
+{
+	for (unsigned k = 0; k < ICACHE_PARTS; k++) {
+		struct icache_part *c = &fs->icache[k];
+
+		pthread_mutex_init(&c->lock, NULL);
+		c->buckets = BUCKETS_MIN;
+		c->bucket = xcalloc(c->buckets, sizeof(c->bucket[0]));
+		c->count = 0;
+	}
+}
+
+void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *i))
+{
+	for (unsigned k = 0; k < ICACHE_PARTS; k++) {
+		struct icache_part *c = &fs->icache[k];
+
+		for (size_t b = 0; b < c->buckets; b++) {
+			while (c->bucket[b]) {
+				struct inode *i = c->bucket[b];
+
+				if (fn)
+					fn(fs, i);
+				c->bucket[b] = i->next;
+				c->count--;
+				inode_delete(i);
+			}
+		}
+	}
+}
+
+void icache_done(struct pmemfs *fs)
+{
+	for (unsigned k = 0; k < ICACHE_PARTS; k++) {
+		free(fs->icache[k].bucket);
+		pthread_mutex_destroy(&fs->icache[k].lock);
+	}
+}
+
+static void grow_part(struct icache_part *c)
+{
+	struct inode **old = c->bucket;
+	size_t n = c->buckets;
+
+	c->buckets *= 2;
+	c->bucket = xcalloc(c->buckets, sizeof(c->bucket[0]));
+	for (size_t b = 0; b < n; b++) {
+		while (old[b]) {
+			struct inode *i = old[b], **to = bucket_of(c, i->ino);
+
+			old[b] = i->next;
+			i->next = *to;
+			*to = i;
+		}
+	}
+	free(old);
+}
+
+static struct inode *find(struct icache_part *c, uint64_t ino)
+{
+	struct inode *i = *bucket_of(c, ino);
+
+	while (i && i->ino != ino)
+		i = i->next;
+	return i;
+}
+
+static void insert(struct icache_part *c, struct inode *i)
+{
+	struct inode **to;
+
+	if (c->count++ > c->buckets)
+		grow_part(c);
+	to = bucket_of(c, i->ino);
+	i->next = *to;
+	*to = i;
+}
+
+void icache_insert(struct pmemfs *fs, struct inode *i)
+{
+	struct icache_part *c = part_of(fs, i->ino);
+
+	pthread_mutex_lock(&c->lock);
+	insert(c, i);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Reads the inode's log, once. */
+static int load(struct pmemfs *fs, struct inode *i)
+{
+	enum log_end end = LOG_CLEAN;
+	int err;
+
+	pthread_rwlock_wrlock(&i->lock);
+	if (!i->loaded && !i->error) {
+		err = inode_read(fs, i, &end);
+		if (!err && end != LOG_CLEAN)
+			err = -EUCLEAN; /* recovery cleared what a crash tears */
+		if (err == -EUCLEAN || err == -EIO) {
+			fs_report(fs, 0,
+				  "inode %llu (block %llu) is damaged: unmount and run fsck.pmemfs",
+				  (unsigned long long)i->ino,
+				  (unsigned long long)(i->slot / PMEMFS_BLOCK_SIZE));
+			err = -EIO;
+		}
+		if (err) {
+			inode_clear(i);
+			i->loaded = false;
+			i->error = err;
+		}
+	}
+	err = i->freed ? -ESTALE : i->error;
+	pthread_rwlock_unlock(&i->lock);
+	return err;
+}
+
+int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret)
+{
+	struct icache_part *c = part_of(fs, ino);
+	struct inode *i;
+	uint64_t slot;
+	bool ready;
+	int err = 0;
+
+	pthread_mutex_lock(&c->lock);
+	i = find(c, ino);
+	if (!i) {
+		err = ino & PMEMFS_INO_TABLE ? -ESTALE : itable_find(fs, ino, &slot);
+		if (!err) {
+			i = inode_new(ino, slot);
+			insert(c, i);
+		}
+	}
+	if (i)
+		i->refs++;
+	ready = i && i->loaded;
+	pthread_mutex_unlock(&c->lock);
+	if (err)
+		return err;
+	/* loaded never goes back; freed and error are looked at under the inode's lock */
+	err = ready ? 0 : load(fs, i);
+	if (err) {
+		inode_put(fs, i, 1);
+		return err;
+	}
+	*ret = i;
+	return 0;
+}
+
+void inode_ref(struct pmemfs *fs, struct inode *i, uint64_t n)
+{
+	struct icache_part *c = part_of(fs, i->ino);
+
+	pthread_mutex_lock(&c->lock);
+	i->refs += n;
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool inode_is_sole(struct pmemfs *fs, struct inode *i)
+{
+	struct icache_part *c = part_of(fs, i->ino);
+	bool sole;
+
+	pthread_mutex_lock(&c->lock);
+	sole = i->refs == 1;
+	pthread_mutex_unlock(&c->lock);
+	return sole;
+}
+
+/*
+ * Frees an inode that has no name and no user. One store: before it, recovery finds an inode with
+ * link count 0 and frees it; after it, a free slot and free blocks.
+ */
+static void free_orphan(struct pmemfs *fs, struct inode *i)
+{
+	struct txn t;
+
+	txn_begin(&t, fs, ALLOC_RESERVE);
+	txn_free(&t, i);
+	if (txn_commit(&t))
+		return; /* recovery or fsck will */
+	atomic_fetch_sub(&fs->used_inodes, 1);
+	itable_free(fs, i->ino);
+}
+
+/* A log in blocks whose state would fit into the slot gives the blocks back. */
+static bool wants_tidy(const struct inode *i)
+{
+	return i->log.nseg && !i->target && !i->xattrs &&
+	       inode_state_size(i) <= PMEMFS_AREA_SIZE - LOG_LINK_SIZE;
+}
+
+static bool has_last_work(const struct pmemfs *fs, const struct inode *i)
+{
+	return i->loaded && !i->error && !i->freed && !atomic_load(&fs->readonly) &&
+	       (!i->attr.nlink || wants_tidy(i));
+}
+
+static void last_work(struct pmemfs *fs, struct inode *i)
+{
+	pthread_rwlock_wrlock(&i->lock);
+	if (has_last_work(fs, i)) {
+		if (!i->attr.nlink)
+			free_orphan(fs, i);
+		else
+			inode_compact(fs, i);
+	}
+	pthread_rwlock_unlock(&i->lock);
+}
+
+void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
+{
+	struct icache_part *c = part_of(fs, i->ino);
+	struct inode **at;
+
+	pthread_mutex_lock(&c->lock);
+	if (i->refs > n) {
+		i->refs -= n;
+		pthread_mutex_unlock(&c->lock);
+		return;
+	}
+	if (has_last_work(fs, i)) {
+		pthread_mutex_unlock(&c->lock);
+		last_work(fs, i);
+		pthread_mutex_lock(&c->lock);
+	}
+	i->refs -= n;
+	if (i->refs) {
+		pthread_mutex_unlock(&c->lock);
+		return;
+	}
+	for (at = bucket_of(c, i->ino); *at != i; at = &(*at)->next)
+		;
+	*at = i->next;
+	c->count--;
+	pthread_mutex_unlock(&c->lock);
+	inode_delete(i);
+}
+
+int inode_lock(struct inode *i, bool exclusive)
+{
+	int err;
+
+	if (exclusive)
+		pthread_rwlock_wrlock(&i->lock);
+	else
+		pthread_rwlock_rdlock(&i->lock);
+	err = i->freed ? -ESTALE : i->error;
+	if (err)
+		pthread_rwlock_unlock(&i->lock);
+	return err;
+}
+
+int inode_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret)
+{
+	struct inode *i;
+	int err = inode_get(fs, ino, &i);
+
+	if (err)
+		return err;
+	err = inode_lock(i, exclusive);
+	if (err) {
+		inode_put(fs, i, 1);
+		return err;
+	}
+	*ret = i;
+	return 0;
+}
+
+void inode_close(struct pmemfs *fs, struct inode *i)
+{
+	inode_unlock(i);
+	inode_put(fs, i, 1);
+}
