@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Attributes, and extended ones. */
+#include "ops_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct pmemfs_attr a;
+	struct stat st;
+	int r = pmemfs_getattr(fs_of(req), ino, &a);
+
+	if (r) {
+		reply_result(req, r);
+		return;
+	}
+	attr_to_stat(&a, &st);
+	fuse_reply_attr(req, &st, OPS_FOREVER);
+}
+
+/* What the kernel names FUSE_SET_ATTR_*, and the library PMEMFS_SET_*. */
+static unsigned setattr_mask(int to_set)
+{
+	static const struct {
+		int theirs;
+		unsigned ours;
+	} map[] = {
+	    {FUSE_SET_ATTR_MODE, PMEMFS_SET_MODE},
+	    {FUSE_SET_ATTR_UID, PMEMFS_SET_UID},
+	    {FUSE_SET_ATTR_GID, PMEMFS_SET_GID},
+	    {FUSE_SET_ATTR_SIZE, PMEMFS_SET_SIZE},
+	    {FUSE_SET_ATTR_CTIME, PMEMFS_SET_CTIME},
+	    {FUSE_SET_ATTR_KILL_SUID, PMEMFS_SET_KILL_PRIV},
+	    {FUSE_SET_ATTR_KILL_SGID, PMEMFS_SET_KILL_PRIV},
+	};
+	unsigned mask = 0;
+
+	for (size_t i = 0; i < sizeof(map) / sizeof(map[0]); i++)
+		if (to_set & map[i].theirs)
+			mask |= map[i].ours;
+	/* NOW comes together with the plain bit, whose value then is the caller's clock. */
+	if (to_set & FUSE_SET_ATTR_ATIME_NOW)
+		mask |= PMEMFS_SET_ATIME_NOW;
+	else if (to_set & FUSE_SET_ATTR_ATIME)
+		mask |= PMEMFS_SET_ATIME;
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
+		mask |= PMEMFS_SET_MTIME_NOW;
+	else if (to_set & FUSE_SET_ATTR_MTIME)
+		mask |= PMEMFS_SET_MTIME;
+	return mask;
+}
+
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
+		struct fuse_file_info *fi)
+{
+	struct ops *o = ops_of(req);
+	unsigned mask = setattr_mask(to_set);
+	struct pmemfs_attr a = {
+	    .mode = st->st_mode,
+	    .uid = st->st_uid,
+	    .gid = st->st_gid,
+	    .size = st->st_size,
+	    .atime = st->st_atim,
+	    .mtime = st->st_mtim,
+	    .ctime = st->st_ctim,
+	};
+	struct stat ret;
+	int r;
+
+	/* With KILLPRIV_V2 a change of owner says nothing about it, but has to do it. */
+	if (o->kill_priv && (mask & (PMEMFS_SET_UID | PMEMFS_SET_GID)))
+		mask |= PMEMFS_SET_KILL_PRIV;
+	if ((mask & PMEMFS_SET_KILL_PRIV) && !privileges_present(req, ino))
+		mask &= ~PMEMFS_SET_KILL_PRIV;
+	r = pmemfs_setattr(o->fs, ino, mask, &a, &a);
+	if (r) {
+		reply_result(req, r);
+		return;
+	}
+	attr_to_stat(&a, &ret);
+	fuse_reply_attr(req, &ret, OPS_FOREVER);
+}
+
+#ifdef PMEMFS_FUSE_STATX
+static struct statx_timestamp statx_time(struct timespec t)
+{
+	return (struct statx_timestamp){.tv_sec = t.tv_sec, .tv_nsec = t.tv_nsec};
+}
+
+/* The kernel asks for this one only when somebody wants the birth time. */
+void op_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_file_info *fi)
+{
+	struct pmemfs_attr a;
+	int r = pmemfs_getattr(fs_of(req), ino, &a);
+	struct statx x = {.stx_mask = STATX_BASIC_STATS | STATX_BTIME, .stx_blksize = 4096};
+
+	if (r) {
+		reply_result(req, r);
+		return;
+	}
+	x.stx_ino = a.ino;
+	x.stx_mode = a.mode;
+	x.stx_nlink = a.nlink;
+	x.stx_uid = a.uid;
+	x.stx_gid = a.gid;
+	x.stx_rdev_major = a.rdev_major;
+	x.stx_rdev_minor = a.rdev_minor;
+	x.stx_size = a.size;
+	x.stx_blocks = a.blocks;
+	x.stx_atime = statx_time(a.atime);
+	x.stx_mtime = statx_time(a.mtime);
+	x.stx_ctime = statx_time(a.ctime);
+	x.stx_btime = statx_time(a.btime);
+	fuse_reply_statx(req, 0, &x, OPS_FOREVER);
+}
+#endif
+
+void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+		 size_t size, int flags)
+{
+	reply_result(req, pmemfs_setxattr(fs_of(req), ino, name, value, size, flags));
+}
+
+void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	reply_result(req, pmemfs_removexattr(fs_of(req), ino, name));
+}
+
+/* What getxattr and listxattr have in common; name is NULL for the list. */
+static void reply_xattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct pmemfs *fs = fs_of(req);
+	char *buf = size ? malloc(size) : NULL;
+	ssize_t n;
+
+	if (size && !buf)
+		n = -ENOMEM;
+	else if (name)
+		n = pmemfs_getxattr(fs, ino, name, buf, size);
+	else
+		n = pmemfs_listxattr(fs, ino, buf, size);
+	if (n < 0)
+		reply_result(req, n);
+	else if (size == 0)
+		fuse_reply_xattr(req, n);
+	else
+		fuse_reply_buf(req, buf, n);
+	free(buf);
+}
+
+void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	reply_xattr(req, ino, name, size);
+}
+
+void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	reply_xattr(req, ino, NULL, size);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading directories. The offsets that the kernel gives back are the library's cookies, which
+ * outlive the entry they belong to; so a listing misses and repeats nothing while others add
+ * and remove names.
+ *
+ * For that reason the kernel's cache of listings (FOPEN_CACHE_DIR, which is also what replying
+ * ENOSYS to opendir turns on) is not used: it finds the place to go on by an exact match of the
+ * offset, and where that entry was removed and somebody else has listed the directory since, it
+ * takes the rest for empty: rm -r beside an ls then leaves files behind.
+ */
+#include "ops_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct listing {
+	fuse_req_t req;
+	char *buf;
+	size_t size, used;
+	bool plus;
+	uint64_t *counted; /* inodes whose reference goes to the kernel */
+	size_t ncounted;
+};
+
+static bool is_dot(const char *name)
+{
+	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
+}
+
+static int emit_entry(void *arg, const char *name, const struct pmemfs_attr *attr,
+		      uint64_t cookie)
+{
+	struct listing *l = arg;
+	size_t left = l->size - l->used, n;
+	struct fuse_entry_param e;
+	bool counts = l->plus && !is_dot(name);
+
+	attr_to_entry(attr, &e);
+	if (!counts)
+		e.ino = 0; /* nothing for the kernel to count */
+	if (l->plus)
+		n = fuse_add_direntry_plus(l->req, l->buf + l->used, left, name, &e, cookie);
+	else
+		n = fuse_add_direntry(l->req, l->buf + l->used, left, name, &e.attr, cookie);
+	if (n > left)
+		return 1;
+	l->used += n;
+	if (counts)
+		l->counted[l->ncounted++] = attr->ino;
+	return 0;
+}
+
+/* No entry of a readdirplus is smaller: fuse_direntplus with a name of 8 bytes or less. */
+#define PLUS_ENTRY_MIN 152
+
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+{
+	struct pmemfs *fs = fs_of(req);
+	struct listing l = {.req = req, .size = size, .plus = plus};
+	int r = 0;
+
+	l.buf = malloc(size);
+	l.counted = plus ? malloc((size / PLUS_ENTRY_MIN + 1) * sizeof(*l.counted)) : NULL;
+	if (!l.buf || (plus && !l.counted))
+		r = -ENOMEM;
+	else
+		r = pmemfs_readdir(fs, ino, off, plus ? PMEMFS_READDIR_PLUS : 0, emit_entry,
+				   &l);
+	/* Entries that were packed before an error are listed; the error comes next time. */
+	if (r && l.used == 0)
+		reply_result(req, r);
+	else if (fuse_reply_buf(req, l.buf, l.used) != 0)
+		for (size_t i = 0; i < l.ncounted; i++)
+			pmemfs_forget(fs, l.counted[i], 1);
+	free(l.counted);
+	free(l.buf);
+}
+
+void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		struct fuse_file_info *fi)
+{
+	list(req, ino, size, off, false);
+}
+
+void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		    struct fuse_file_info *fi)
+{
+	list(req, ino, size, off, true);
+}

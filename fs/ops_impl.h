@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared by the handlers; ops.c explains the conventions. */
+#ifndef PMEMFS_FS_OPS_IMPL_H
+#define PMEMFS_FS_OPS_IMPL_H
+
+#include "ops.h"
+
+/* Only this daemon changes the filesystem, through this kernel: nothing cached expires. */
+#define OPS_FOREVER 1e9
+
+static inline struct ops *ops_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+static inline struct pmemfs *fs_of(fuse_req_t req)
+{
+	return ops_of(req)->fs;
+}
+
+/* r is 0 or a negative errno of the library. */
+static inline void reply_result(fuse_req_t req, int r)
+{
+	fuse_reply_err(req, -r);
+}
+
+void attr_to_stat(const struct pmemfs_attr *a, struct stat *st);
+void attr_to_entry(const struct pmemfs_attr *a, struct fuse_entry_param *e);
+
+/* Replies the entry, whose reference goes to the kernel or, when that fails, back. */
+void reply_entry(fuse_req_t req, int r, const struct pmemfs_attr *a);
+
+/*
+ * Does the file have set-id bits that a change by somebody without CAP_FSETID must clear? After
+ * the change, privileges_forget has the kernel look again: it caches the mode for ever.
+ */
+bool privileges_present(fuse_req_t req, fuse_ino_t ino);
+void privileges_forget(struct ops *o, fuse_ino_t ino);
+
+/* ops_dir.c */
+void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		struct fuse_file_info *fi);
+void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		    struct fuse_file_info *fi);
+
+/* ops_attr.c */
+void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
+		struct fuse_file_info *fi);
+#ifdef PMEMFS_FUSE_STATX
+void op_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_file_info *fi);
+#endif
+void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+		 size_t size, int flags);
+void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
+void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
+
+/* ops_file.c */
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi);
+#ifdef PMEMFS_FUSE_TMPFILE
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi);
+#endif
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+	      struct fuse_file_info *fi);
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
+		  struct fuse_file_info *fi);
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
+			struct fuse_file_info *fi_out, size_t len, int flags);
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+
+#endif

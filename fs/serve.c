@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of one mount:
+ *
+ *	open the medium -> mount the filesystem in this process -> mount in the kernel -> greet
+ *the kernel -> ready -> serve requests -> end -> unmount the filesystem -> close the medium
+ *
+ * What was set up is taken down in the opposite order, whatever step fails. The filesystem in
+ * this process is unmounted cleanly in every case but one: the process is killed.
+ *
+ * It ends when the kernel has no mount of it left (umount, fusermount3 -u), or on a signal. On
+ * the first signal a thread of its own unmounts, while requests are still served, so that the
+ * kernel can write back what programs have mapped and changed; if the mount is busy, that is
+ * written back and the mount detached. On the second signal serving ends at once.
+ */
+#include "serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "mounts.h"
+#include "ops.h"
+#include "report.h"
+
+#define READAHEAD_KIB 1024
+
+/* How long other mounts of the connection (in other namespaces) may keep a stopped one alive.
+ */
+#define STOP_GRACE_MS 1000
+#define STOP_STEP_MS  20
+
+struct server {
+	const struct serve_args *args;
+	struct media *media;
+	struct pmemfs *fs;
+	struct ops ops;
+	struct fuse_session *session;
+	unsigned major, minor; /* of the mount, for the mount table */
+	bool mounted;	       /* in the kernel */
+	pthread_t main, stopper;
+	bool stopper_runs; /* signal thread only, until the loop has ended */
+	atomic_bool loop_ended;
+};
+
+/* The exit code for a failure of mounting. */
+static int exit_for(int error)
+{
+	switch (-error) {
+	case EPERM:
+	case EACCES:
+		return EXIT_USAGE;
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+	case EAGAIN:
+		return EXIT_SYSTEM;
+	default:
+		return EXIT_MOUNT;
+	}
+}
+
+/* ---- the medium ----------------------------------------------------------------------- */
+
+static int fail_open(const struct server *s, int error, const char *why)
+{
+	struct mount_found other;
+
+	mounts_find_source(s->args->source, &other);
+	if (error == -EBUSY && other.found)
+		report(REPORT_ERROR, "%s is mounted on %s already: unmount it there first",
+		       s->args->device, other.point);
+	else
+		report(REPORT_ERROR, "%s %s", s->args->device, why ? why : strerror(-error));
+	return exit_for(error);
+}
+
+/*
+ * One that is mounted read-only is opened for writing all the same if it can be, so that it can
+ * be remounted: the library does not write. A daemon of the last mount may still be ending, so
+ * there is a wait for it; but none if a mount is plainly there.
+ */
+static int open_medium(struct server *s)
+{
+	bool readonly = s->args->options->flags & MS_RDONLY;
+	const char *device = s->args->device, *why = NULL;
+	struct mount_found other;
+	unsigned flags;
+	int r;
+
+	mounts_find_source(s->args->source, &other);
+	flags = other.found ? 0 : MEDIA_WAIT;
+	r = media_open(device, flags, &s->media, &why);
+	if (readonly && (r == -EROFS || r == -EACCES || r == -EPERM))
+		r = media_open(device, flags | MEDIA_READONLY, &s->media, &why);
+	return r ? fail_open(s, r, why) : EXIT_OK;
+}
+
+static void report_from_library(void *arg, int level, const char *message)
+{
+	report(level, "%s", message);
+}
+
+static int mount_filesystem(struct server *s)
+{
+	const struct mount_options *options = s->args->options;
+	struct pmemfs_options o = {
+	    .readonly = options->flags & MS_RDONLY,
+	    .recovery_threads = options->recovery_threads,
+	    .report = report_from_library,
+	};
+	const char *why = NULL;
+	int r = pmemfs_mount(s->media, &o, &s->fs, &why);
+
+	if (r) {
+		report(REPORT_ERROR, "%s %s", s->args->device, why ? why : strerror(-r));
+		return exit_for(r);
+	}
+	if (pmemfs_is_readonly(s->fs) && !o.readonly)
+		report(REPORT_WARNING, "%s is mounted read-only", s->args->device);
+	return EXIT_OK;
+}
+
+static void report_durability(const struct server *s)
+{
+	if (s->args->options->silent)
+		return;
+	switch (media_kind(s->media)) {
+	case MEDIA_VOLATILE:
+		report(REPORT_INFO,
+		       "note: %s lies in ordinary memory: what is written outlives the daemon, "
+		       "but not a reboot or a loss of power",
+		       s->args->device);
+		break;
+	case MEDIA_FILE:
+		report(REPORT_INFO,
+		       "note: %s is a file on a disk filesystem: what is written outlives the "
+		       "daemon at once, a crash of the machine only after fsync",
+		       s->args->device);
+		break;
+	default:
+		break;
+	}
+}
+
+static void report_verbose(const struct server *s)
+{
+	struct media_counts c;
+
+	if (!s->args->verbose)
+		return;
+	media_count(s->media, &c);
+	report(REPORT_INFO, "%s (%s, %llu MiB, copies by %s and %s%s) mounted on %s%s, %s %s",
+	       s->args->device, media_kind_name(media_kind(s->media)),
+	       (unsigned long long)(media_size(s->media) >> 20),
+	       media_kernel_name(s->media, 256), media_kernel_name(s->media, 65536),
+	       media_eadr(s->media) ? ", eADR" : "", s->args->dir,
+	       pmemfs_is_readonly(s->fs) ? " read-only" : "", "libfuse", fuse_pkgversion());
+}
+
+/* ---- the kernel ------------------------------------------------------------------------- */
+
+/* May a user other than root let others see the mount? fusermount3 asks the same file. */
+static bool user_allow_other(void)
+{
+	FILE *f = fopen("/etc/fuse.conf", "re");
+	bool allowed = false;
+	char line[256], word[64];
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%63s", word) == 1 && strcmp(word, "user_allow_other") == 0)
+			allowed = true;
+	fclose(f);
+	return allowed;
+}
+
+/* Commas and backslashes of a value have to be escaped for libfuse. */
+static char *escape(const char *value)
+{
+	char *all = malloc(2 * strlen(value) + 1), *to = all;
+
+	if (!all)
+		return NULL;
+	for (; *value; value++) {
+		if (*value == ',' || *value == '\\')
+			*to++ = '\\';
+		*to++ = *value;
+	}
+	*to = '\0';
+	return all;
+}
+
+static int make_session(struct server *s)
+{
+	char *list = NULL, *source = escape(s->args->source), flags[128];
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_lowlevel_ops handlers;
+	bool others = geteuid() == 0 || user_allow_other();
+
+	ops_init(&s->ops, s->fs, &handlers);
+	options_flags_text(s->args->options->flags, flags, sizeof(flags));
+	if (source &&
+	    asprintf(&list, "-o%s,fsname=%s,subtype=pmemfs,default_permissions%s", flags,
+		     source, others ? ",allow_other" : "") > 0 &&
+	    fuse_opt_add_arg(&args, "mount.pmemfs") == 0 && fuse_opt_add_arg(&args, list) == 0)
+		s->session = fuse_session_new(&args, &handlers, sizeof(handlers), &s->ops);
+	fuse_opt_free_args(&args);
+	free(list);
+	free(source);
+	if (!s->session) {
+		report(REPORT_ERROR, "cannot set up a FUSE session");
+		return EXIT_SYSTEM;
+	}
+	s->ops.session = s->session;
+	return EXIT_OK;
+}
+
+/* By fusermount3, for whoever may not call mount(2). It explains its refusals itself. */
+static int mount_by_helper(struct server *s)
+{
+	if (fuse_session_mount(s->session, s->args->dir) == 0)
+		return EXIT_OK;
+	report(REPORT_ERROR,
+	       "fusermount3 could not mount on %s: is the package fuse3 installed, and is the "
+	       "directory yours?",
+	       s->args->dir);
+	return EXIT_MOUNT;
+}
+
+static int mount_kernel(struct server *s)
+{
+	const struct mount_options *o = s->args->options;
+	unsigned long flags = o->flags | (pmemfs_is_readonly(s->fs) ? MS_RDONLY : 0);
+	char path[32];
+	int fd = -1, r = -EPERM;
+
+	if (geteuid() == 0)
+		r = mounts_mount(s->args->source, s->args->dir, flags, o->kernel, &fd);
+	if (r == -EPERM)
+		return mount_by_helper(s);
+	if (r == -ENOENT || r == -ENODEV || r == -ENXIO) {
+		report(REPORT_ERROR, "the kernel offers no FUSE (/dev/fuse): load it with "
+				     "\"modprobe fuse\"");
+		return EXIT_MOUNT;
+	}
+	if (r == -EINVAL) {
+		report(REPORT_ERROR, "%s: the kernel rejects the mount options%s%s",
+		       s->args->dir, o->kernel ? ": " : "", o->kernel ? o->kernel : "");
+		return EXIT_MOUNT;
+	}
+	if (r) {
+		report(REPORT_ERROR, "cannot mount on %s: %s", s->args->dir, strerror(-r));
+		return exit_for(r);
+	}
+	snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+	return fuse_session_mount(s->session, path) == 0 ? EXIT_OK : EXIT_SYSTEM;
+}
+
+/* Serves the kernel's first request here, so that all that follows knows what was agreed. */
+static int greet_kernel(struct server *s)
+{
+	struct fuse_buf buf = {0};
+	int r = 1;
+
+	while (!s->ops.ready && (r > 0 || r == -EINTR)) {
+		r = fuse_session_receive_buf(s->session, &buf);
+		if (r > 0)
+			fuse_session_process_buf(s->session, &buf);
+	}
+	free(buf.mem);
+	if (s->ops.ready && !fuse_session_exited(s->session))
+		return EXIT_OK;
+	report(REPORT_ERROR, "%s: the kernel's FUSE and this libfuse (%s) do not agree",
+	       s->args->dir, fuse_pkgversion());
+	return EXIT_MOUNT;
+}
+
+static int connect_kernel(struct server *s)
+{
+	struct mount_found found;
+	int code = make_session(s);
+
+	if (code == EXIT_OK)
+		code = mount_kernel(s);
+	if (code)
+		return code;
+	s->mounted = true;
+	mounts_find_point(s->args->dir, &found);
+	s->major = found.major;
+	s->minor = found.minor;
+	code = greet_kernel(s);
+	if (code == EXIT_OK)
+		mounts_set_readahead(s->major, s->minor, READAHEAD_KIB);
+	return code;
+}
+
+/* ---- the end ------------------------------------------------------------------------------
+ */
+
+static bool loop_ends_within(struct server *s, int ms)
+{
+	for (; ms > 0 && !atomic_load(&s->loop_ended); ms -= STOP_STEP_MS)
+		usleep(STOP_STEP_MS * 1000);
+	return atomic_load(&s->loop_ended);
+}
+
+static void end_loop(struct server *s)
+{
+	fuse_session_exit(s->session);
+	/* The loop waits in a semaphore: a signal wakes it, unless it came a moment too early.
+	 */
+	do
+		pthread_kill(s->main, SIGUSR1);
+	while (!loop_ends_within(s, STOP_STEP_MS));
+}
+
+static void *stop_thread(void *arg)
+{
+	struct server *s = arg;
+	int r = mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, 0);
+
+	if (r == -EBUSY) {
+		report(REPORT_WARNING, "%s is busy: it is written back and detached",
+		       s->args->dir);
+		mounts_sync(s->major, s->minor);
+		mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, MNT_DETACH);
+	} else if (loop_ends_within(s, STOP_GRACE_MS)) {
+		return NULL;
+	}
+	end_loop(s);
+	return NULL;
+}
+
+static void on_signal(void *arg, int n)
+{
+	struct server *s = arg;
+
+	if (!s->stopper_runs)
+		s->stopper_runs = pthread_create(&s->stopper, NULL, stop_thread, s) == 0;
+	else
+		fuse_session_exit(s->session);
+}
+
+static void wake(int sig)
+{
+	(void)sig; /* only ends a system call */
+}
+
+static int run_loop(struct server *s)
+{
+	struct fuse_loop_config *config = fuse_loop_cfg_create();
+	struct sigaction sa = {.sa_handler = wake};
+	int r;
+
+	if (!config)
+		return -ENOMEM;
+	sigaction(SIGUSR1, &sa, NULL);
+	fuse_loop_cfg_set_max_threads(config, s->args->options->max_threads);
+	fuse_loop_cfg_set_idle_threads(config, -1);
+	s->main = pthread_self();
+	if (daemon_on_stop(on_signal, s))
+		on_signal(s, 1);
+	r = fuse_session_loop_mt(s->session, config);
+	atomic_store(&s->loop_ended, true);
+	daemon_on_stop(NULL, NULL);
+	if (s->stopper_runs)
+		pthread_join(s->stopper, NULL);
+	fuse_loop_cfg_destroy(config);
+	return r;
+}
+
+/* Takes down what is there, in the order opposite to setting up. */
+static int take_down(struct server *s, int code)
+{
+	int r;
+
+	if (s->mounted)
+		mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, MNT_DETACH);
+	if (s->session)
+		fuse_session_destroy(s->session);
+	r = s->fs ? pmemfs_unmount(s->fs) : 0;
+	if (r) {
+		report(REPORT_ERROR, "unmounting failed: %s; run fsck.pmemfs %s", strerror(-r),
+		       s->args->device);
+		code = code ? code : EXIT_SYSTEM;
+	}
+	if (s->media && media_sync(s->media) < 0)
+		report(REPORT_ERROR, "writing back to %s failed", s->args->device);
+	media_close(s->media);
+	return code;
+}
+
+static int set_up(struct server *s)
+{
+	static int (*const steps[])(struct server * s) = {open_medium, mount_filesystem,
+							  connect_kernel};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		int code = steps[i](s);
+
+		if (code)
+			return code;
+		if (daemon_stopping()) {
+			report(REPORT_ERROR, "interrupted");
+			return EXIT_SIGNAL;
+		}
+	}
+	return EXIT_OK;
+}
+
+int serve(const struct serve_args *args)
+{
+	struct server s = {.args = args};
+	int code, r = daemon_catch_signals();
+
+	if (r) {
+		report(REPORT_ERROR, "cannot make a thread: %s", strerror(-r));
+		return EXIT_SYSTEM;
+	}
+	/* The kernel may want pages back through us: our own allocations must not wait for
+	 * that. */
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	report_libfuse();
+	code = set_up(&s);
+	if (code)
+		return take_down(&s, code);
+	report_durability(&s);
+	report_verbose(&s);
+	daemon_ready(args->device);
+	r = run_loop(&s);
+	if (r < 0)
+		report(REPORT_ERROR, "serving ended: %s", strerror(-r));
+	return take_down(&s, r < 0 ? EXIT_SYSTEM : EXIT_OK);
+}
