@@ -51,6 +51,11 @@ bool media_readonly(const struct media *m)
 	return m->flags & MEDIA_READONLY;
 }
 
+bool media_shadowed(const struct media *m)
+{
+	return m->shadow;
+}
+
 const char *media_kernel_name(const struct media *m, size_t len)
 {
 	return media_policy_choose(&m->policy, len)->name;

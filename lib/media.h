@@ -69,6 +69,7 @@ uint64_t media_size(const struct media *m); /* bytes */
 enum media_kind media_kind(const struct media *m);
 const char *media_kind_name(enum media_kind kind);
 bool media_readonly(const struct media *m);
+bool media_shadowed(const struct media *m); /* MEDIA_SHADOW: stores leave the medium alone */
 /* Name of the kernel that runs for a copy of len bytes, e.g. "movnt512", "clwb"; "+eadr" never. */
 const char *media_kernel_name(const struct media *m, size_t len);
 bool media_eadr(const struct media *m);
