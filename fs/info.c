@@ -4,6 +4,7 @@
  * only the superblocks and takes no lock, so it works on a mounted filesystem; what it then
  * says about space is as of the last clean unmount, and it says so.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <json.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <uuid/uuid.h>
 
+#include "ident.h"
 #include "pmemfs.h"
 #include "tool.h"
 
@@ -210,11 +212,14 @@ static int inspect(const char *device, bool json)
 {
 	struct subject s = {.device = device};
 	const char *why = NULL;
+	char other[256];
 	int r = media_open(device, MEDIA_READONLY | MEDIA_NOLOCK, &s.media, &why);
 
 	if (r == 0)
 		r = pmemfs_probe(s.media, &s.info, &why);
-	if (r)
+	if (r == -EINVAL && s.media && ident_find(s.media, other, sizeof(other)) > 0)
+		tool_error("%s holds %s, no pmemfs", device, other);
+	else if (r)
 		tool_error("%s %s", device, why ? why : strerror(-r));
 	else if (json)
 		print_json(&s);

@@ -158,7 +158,7 @@ static int fail_dir(const char *dir, int error)
 		return EXIT_MOUNT;
 	default:
 		report(REPORT_ERROR, "mount point %s: %s", dir, strerror(error));
-		return error == EACCES ? EXIT_USAGE : EXIT_MOUNT;
+		return EXIT_MOUNT;
 	}
 }
 
@@ -207,7 +207,7 @@ static int check_device(struct command *c, const char *device)
 		    device);
 	else
 		report(REPORT_ERROR, "%s: %s", device, strerror(errno));
-	return errno == EACCES ? EXIT_USAGE : EXIT_MOUNT;
+	return EXIT_MOUNT;
 }
 
 static int do_mount(struct command *c, const char *device, const char *dir)

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "daemon.h"
+#include "ident.h"
 #include "mounts.h"
 #include "ops.h"
 #include "report.h"
@@ -57,7 +58,6 @@ static int exit_for(int error)
 {
 	switch (-error) {
 	case EPERM:
-	case EACCES:
 		return EXIT_USAGE;
 	case ENOMEM:
 	case EMFILE:
@@ -110,6 +110,19 @@ static void report_from_library(void *arg, int level, const char *message)
 	report(level, "%s", message);
 }
 
+/* Why it cannot be mounted; if something else lies there, what that is. */
+static int fail_mount(const struct server *s, int error, const char *why)
+{
+	char what[256];
+
+	if (error == -EINVAL && ident_find(s->media, what, sizeof(what)) > 0)
+		report(REPORT_ERROR, "%s holds %s, no pmemfs: mount it as what it is",
+		       s->args->device, what);
+	else
+		report(REPORT_ERROR, "%s %s", s->args->device, why ? why : strerror(-error));
+	return exit_for(error);
+}
+
 static int mount_filesystem(struct server *s)
 {
 	const struct mount_options *options = s->args->options;
@@ -121,10 +134,8 @@ static int mount_filesystem(struct server *s)
 	const char *why = NULL;
 	int r = pmemfs_mount(s->media, &o, &s->fs, &why);
 
-	if (r) {
-		report(REPORT_ERROR, "%s %s", s->args->device, why ? why : strerror(-r));
-		return exit_for(r);
-	}
+	if (r)
+		return fail_mount(s, r, why);
 	if (pmemfs_is_readonly(s->fs) && !o.readonly)
 		report(REPORT_WARNING, "%s is mounted read-only", s->args->device);
 	return EXIT_OK;

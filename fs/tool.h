@@ -6,7 +6,7 @@
 enum tool_exit {
 	TOOL_OK = 0,
 	TOOL_USAGE = 1,
-	TOOL_FAILED = 2, /* it cannot be done, or something was found */
+	TOOL_FAILED = 1, /* it cannot be done */
 };
 
 /* One line on stderr, with the tool's and the subcommand's name in front. */
