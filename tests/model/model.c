@@ -7,8 +7,8 @@
  *  2. An inode with refs > 1 belongs to several models and is copied before it is changed
  *     (m_mut); the same holds for pages.
  *  3. Every inode in the table has a name (or is the root) or a handle.
- *  4. Bytes of the last page behind the end of the file are zero; a written segment is one block.
- * One thread; no locks.
+ *  4. Bytes of the last page behind the end of the file are zero; a written segment is one
+ * block. One thread; no locks.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -248,7 +248,8 @@ bool m_find(const struct minode *d, const char *name, size_t *ret)
 }
 
 /* One step: the entry `name` (len bytes) of the object. */
-static int step(const struct model *m, uint64_t dir, const char *name, size_t len, uint64_t *ret)
+static int step(const struct model *m, uint64_t dir, const char *name, size_t len,
+		uint64_t *ret)
 {
 	const struct minode *d = m_get(m, dir);
 	char buf[M_NAME_MAX + 1];
@@ -457,8 +458,8 @@ int model_stat(const struct model *m, const char *path, int fd, struct model_att
 	if (rc)
 		return rc;
 	i = m_get(m, id);
-	*ret = (struct model_attr){id, i->mode, i->uid, i->gid, i->nlink, i->size,
-				   8 * m_blocks(i)};
+	*ret = (struct model_attr){id,	     i->mode, i->uid,	      i->gid,
+				   i->nlink, i->size, 8 * m_blocks(i)};
 	return 0;
 }
 

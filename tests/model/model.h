@@ -11,11 +11,11 @@
  *	exact	one known value: set by utimens, or learned
  *	now	the operation set it to the clock: anything from the clock as model_clock last
  *		said (less 20 ms for coarse clocks) to the moment the view was taken
- *	maybe	either of both: where POSIX or Linux leave it to the filesystem (ctime of what is
- *		renamed, m/ctime of a truncate to the same size, see struct model_options)
- * model_learn takes the values of a view that compared equal as exact ones, so that from then on
- * a time that changes without an operation that may change it is a difference. Use one model
- * for each filesystem under test.
+ *	maybe	either of both: where POSIX or Linux leave it to the filesystem (ctime of what
+ *is renamed, m/ctime of a truncate to the same size, see struct model_options) model_learn
+ *takes the values of a view that compared equal as exact ones, so that from then on a time that
+ *changes without an operation that may change it is a difference. Use one model for each
+ *filesystem under test.
  *
  * Directory sizes are not compared. Blocks: a regular file has those 4 KiB blocks that were
  * written or fallocated and not truncated or punched away (MODEL_CMP_BLOCKS).
@@ -38,10 +38,10 @@ struct model;
 
 struct model_options {
 	uint32_t root_mode, root_uid, root_gid; /* mode 0: 0755 */
-	bool loose_fallocate_times; /* fallocate: m/ctime maybe (tmpfs) */
-	bool loose_atime;	    /* reads, readlink, readdir: atime maybe */
-	uint64_t file_max;	    /* EFBIG beyond; 0: 2^56 */
-	uint64_t link_max;	    /* EMLINK beyond; 0: 0x7fffffff */
+	bool loose_fallocate_times;		/* fallocate: m/ctime maybe (tmpfs) */
+	bool loose_atime;			/* reads, readlink, readdir: atime maybe */
+	uint64_t file_max;			/* EFBIG beyond; 0: 2^56 */
+	uint64_t link_max;			/* EMLINK beyond; 0: 0x7fffffff */
 };
 
 struct model *model_new(const struct model_options *o); /* NULL: defaults */
@@ -57,6 +57,13 @@ void model_clock(struct model *m, const struct timespec *now);
  * may be NULL; otherwise it is filled with the same and the bytes (clear it afterwards).
  */
 int64_t model_apply(struct model *m, const struct op *op, struct op_result *res);
+
+/*
+ * Whether ret is a correct answer to that OP_SEEK even if it is not the model's: a filesystem
+ * may take unwritten (fallocated) blocks for data or for holes. Before the operation is
+ * applied.
+ */
+bool model_seek_ok(const struct model *m, const struct op *op, int64_t ret);
 
 #define MODEL_CMP_BLOCKS   0x1u /* st_blocks of regular files */
 #define MODEL_CMP_NO_TIMES 0x2u
@@ -85,7 +92,8 @@ struct model_attr {
 };
 /* 0 or -ENOENT, -ENOTDIR, -ENAMETOOLONG; fd if not OP_NOFD: -EBADF. */
 int model_stat(const struct model *m, const char *path, int fd, struct model_attr *ret);
-/* Each name, directories before their entries, the root as "". Stops when fn returns non-zero. */
+/* Each name, directories before their entries, the root as "". Stops when fn returns non-zero.
+ */
 int model_walk(const struct model *m,
 	       int (*fn)(void *arg, const char *path, const struct model_attr *a), void *arg);
 /* Objects that have a name, the root included. */

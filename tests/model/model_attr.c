@@ -105,12 +105,12 @@ int64_t m_setxattr(struct model *m, const struct op *op)
 	uint64_t id;
 	size_t at;
 	bool found;
-	int rc = check_length(op->to);
+	int rc = m_object(m, op, &id);
 
+	if (!rc)
+		rc = check_length(op->to);
 	if (!rc && op->len > M_XATTR_MAX)
 		rc = -E2BIG;
-	if (!rc)
-		rc = m_object(m, op, &id);
 	if (!rc)
 		rc = check_name(m_get(m, id), op->to, -EPERM);
 	if (rc)
@@ -142,10 +142,10 @@ int64_t m_removexattr(struct model *m, const struct op *op)
 	struct minode *i;
 	uint64_t id;
 	size_t at;
-	int rc = check_length(op->to);
+	int rc = m_object(m, op, &id);
 
 	if (!rc)
-		rc = m_object(m, op, &id);
+		rc = check_length(op->to);
 	if (!rc)
 		rc = check_name(m_get(m, id), op->to, -EPERM);
 	if (rc)
@@ -166,10 +166,10 @@ int64_t m_getxattr(const struct model *m, const struct op *op, struct op_result 
 	const struct mxattr *x;
 	uint64_t id;
 	size_t at;
-	int rc = check_length(op->to);
+	int rc = m_object(m, op, &id);
 
 	if (!rc)
-		rc = m_object(m, op, &id);
+		rc = check_length(op->to);
 	if (!rc)
 		rc = check_name(m_get(m, id), op->to, -ENODATA);
 	if (rc)

@@ -7,23 +7,18 @@
 
 #include "model_priv.h"
 
-static const uint8_t zeros[M_BLOCK];
-
+/* Runs of unwritten blocks may be cut differently. */
 static bool equal_segs(const struct minode *a, const struct minode *b)
 {
-	size_t k;
-
-	/* runs of unwritten blocks may be cut differently */
-	uint64_t pos = 0, end_a, end_b;
+	uint64_t pos = 0, end_a, end_b, from_a, from_b;
 	size_t i = 0, j = 0;
 
-	if (m_blocks(a) != m_blocks(b))
-		return false;
 	while (i < a->n_segs && j < b->n_segs) {
 		const struct seg *s = &a->segs[i], *t = &b->segs[j];
-		uint64_t sa = s->start > pos ? s->start : pos, sb = t->start > pos ? t->start : pos;
 
-		if (sa != sb || !s->page != !t->page)
+		from_a = s->start > pos ? s->start : pos;
+		from_b = t->start > pos ? t->start : pos;
+		if (from_a != from_b || !s->page != !t->page)
 			return false;
 		if (s->page && s->page != t->page && memcmp(s->page->b, t->page->b, M_BLOCK))
 			return false;
@@ -33,9 +28,6 @@ static bool equal_segs(const struct minode *a, const struct minode *b)
 		i += end_a == pos;
 		j += end_b == pos;
 	}
-	for (k = i; k < a->n_segs; k++)
-		if (a->segs[k].page && memcmp(a->segs[k].page->b, zeros, M_BLOCK))
-			return false;
 	return i == a->n_segs && j == b->n_segs;
 }
 
@@ -43,10 +35,10 @@ static bool equal_inode(const struct minode *a, const struct minode *b)
 {
 	size_t k;
 
-	if (a->mode != b->mode || a->uid != b->uid || a->gid != b->gid || a->nlink != b->nlink ||
-	    a->size != b->size || a->major != b->major || a->minor != b->minor ||
-	    a->n_xattrs != b->n_xattrs || a->targetlen != b->targetlen ||
-	    a->n_dents != b->n_dents)
+	if (a->mode != b->mode || a->uid != b->uid || a->gid != b->gid ||
+	    a->nlink != b->nlink || a->size != b->size || a->major != b->major ||
+	    a->minor != b->minor || a->n_xattrs != b->n_xattrs ||
+	    a->targetlen != b->targetlen || a->n_dents != b->n_dents)
 		return false;
 	if (a->targetlen && memcmp(a->target, b->target, a->targetlen))
 		return false;
@@ -97,8 +89,8 @@ bool model_equal(const struct model *a, const struct model *b)
 
 static int print_one(void *arg, const char *path, const struct model_attr *a)
 {
-	fprintf(arg, "%06o %3u %5u:%-5u %12" PRIu64 " %8" PRIu64 " #%-5" PRIu64 " /%s\n", a->mode,
-		a->nlink, a->uid, a->gid, a->size, a->blocks, a->id, path);
+	fprintf(arg, "%06o %3u %5u:%-5u %12" PRIu64 " %8" PRIu64 " #%-5" PRIu64 " /%s\n",
+		a->mode, a->nlink, a->uid, a->gid, a->size, a->blocks, a->id, path);
 	return 0;
 }
 

@@ -68,7 +68,7 @@ static void seg_drop(struct minode *i, uint64_t from, uint64_t to)
 {
 	size_t a, b, k;
 
-	if (from >= to)
+	if (from >= to || !i->n_segs)
 		return;
 	seg_split(i, from);
 	seg_split(i, to);
@@ -244,7 +244,8 @@ static void punch(struct minode *i, uint64_t off, uint64_t end)
 
 static int fallocate_check(uint32_t mode, uint64_t len)
 {
-	const uint32_t known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+	const uint32_t known =
+	    FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
 
 	if (!len)
 		return -EINVAL;
@@ -325,6 +326,61 @@ int64_t m_seek(const struct model *m, const struct op *op)
 	if (b < op->off)
 		b = op->off;
 	return (int64_t)(b < i->size ? b : i->size);
+}
+
+/* What a block is to a seek: written, unwritten or a hole. */
+static int block_kind(const struct minode *i, uint64_t block)
+{
+	size_t at = m_seg_at(i, block);
+
+	if (at == i->n_segs || i->segs[at].start > block)
+		return 0;
+	return i->segs[at].page ? 2 : 1;
+}
+
+/* Is any block of that kind in [from, to)? Kind 0: not looked at one by one, gaps count. */
+static bool has_kind(const struct minode *i, uint64_t from, uint64_t to, int kind)
+{
+	size_t at = m_seg_at(i, from);
+
+	for (; from < to; at++) {
+		uint64_t start = at < i->n_segs ? i->segs[at].start : UINT64_MAX;
+
+		if (start > from && kind == 0)
+			return true;
+		if (start >= to)
+			return false;
+		if (kind == (i->segs[at].page ? 2 : 1))
+			return true;
+		from = start + i->segs[at].count;
+	}
+	return false;
+}
+
+bool model_seek_ok(const struct model *m, const struct op *op, int64_t ret)
+{
+	const struct minode *i;
+	uint64_t id, off = (uint64_t)ret, end, first = op->off / M_BLOCK;
+
+	if (m_seek(m, op) == ret)
+		return true;
+	if (file_of(m, op, &id) || (op->flags != SEEK_DATA && op->flags != SEEK_HOLE))
+		return false;
+	i = m_get(m, id);
+	end = (i->size + M_BLOCK - 1) / M_BLOCK;
+	if (op->off >= i->size)
+		return false;
+	if (ret == -ENXIO)
+		return op->flags == SEEK_DATA && !has_kind(i, first, end, 2);
+	if (ret < 0 || off < op->off || off > i->size ||
+	    (off != op->off && off != i->size && off % M_BLOCK))
+		return false;
+	/* nothing of the wrong kind is passed over, and something of the right kind is met */
+	if (op->flags == SEEK_DATA)
+		return !has_kind(i, first, off / M_BLOCK, 2) && off < i->size &&
+		       block_kind(i, off / M_BLOCK);
+	return !has_kind(i, first, (off + M_BLOCK - 1) / M_BLOCK, 0) &&
+	       (off == i->size || block_kind(i, off / M_BLOCK) < 2);
 }
 
 int64_t m_read(struct model *m, const struct op *op, struct op_result *res)

@@ -44,6 +44,7 @@ static struct minode *make_in(struct model *m, const struct minode *d, const str
 	switch (op->kind) {
 	case OP_MKDIR:
 		type = S_IFDIR;
+		mode &= 01777; /* as Linux does */
 		break;
 	case OP_SYMLINK:
 		type = S_IFLNK;
@@ -194,7 +195,8 @@ static bool is_above(const struct model *m, uint64_t a, uint64_t b)
 	return a == M_ROOT;
 }
 
-/* The checks in the order of Linux: flags, existence, ancestry, same object, types, emptiness. */
+/* The checks in the order of Linux: flags, existence, ancestry, same object, types, emptiness.
+ */
 static int rename_check(const struct model *m, const struct ren *r)
 {
 	const struct minode *o, *n;
@@ -273,7 +275,6 @@ int64_t m_rename(struct model *m, const struct op *op)
 		return -EINVAL;
 	if (!*op->path || !*op->to)
 		return -EBUSY;
-	/* both parents are walked before either last name is looked up */
 	rc = m_parent(m, op->path, &r.dir, &r.name, &r.id);
 	if (!rc)
 		rc = m_parent(m, op->to, &r.newdir, &r.newname, &r.newid);

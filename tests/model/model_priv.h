@@ -68,7 +68,7 @@ struct model {
 };
 #define M_ROOT 1u
 
-void *m_alloc(size_t n);		 /* zeroed; aborts when there is none */
+void *m_alloc(size_t n);		      /* zeroed; aborts when there is none */
 void *m_grow(void *p, size_t n, size_t size); /* realloc that aborts */
 char *m_strdup(const char *s);
 

@@ -3,9 +3,9 @@
  * One filesystem operation as a value: what the model, the drivers, the differential test and
  * the crash explorer pass around, print, replay and shrink.
  *
- * Objects are named by a path below the root ("d/a", no leading slash; "" is the root) or, where
- * fd is not OP_NOFD, by a handle slot that OP_OPEN or OP_TMPFILE filled. Symlinks are never
- * followed, in no place of a path. Bytes to be written come from (seed, len), see op_fill.
+ * Objects are named by a path below the root ("d/a", no leading slash; "" is the root) or,
+ *where fd is not OP_NOFD, by a handle slot that OP_OPEN or OP_TMPFILE filled. Symlinks are
+ *never followed, in no place of a path. Bytes to be written come from (seed, len), see op_fill.
  *
  * An operation is one line of text: the kind, then key=value words. Bytes of names outside
  * 0x21-0x7e, and '%', are written %XX.
@@ -49,13 +49,13 @@ enum op_kind {
 	OP_CLOSE,	/* fd */
 	OP_TMPFILE,	/* path is a directory, mode, fd: fills the slot */
 	/* what only looks */
-	OP_READ,	/* path or fd, off, len; result: the bytes */
-	OP_SEEK,	/* path or fd, off, flags: SEEK_DATA or SEEK_HOLE; result: the offset */
-	OP_GETXATTR,	/* path or fd, to is the name, len is the buffer's size; result: value */
-	OP_LISTXATTR,	/* path or fd; result: the names sorted, each with its NUL */
-	OP_READLINK,	/* path; result: the target */
-	OP_READDIR,	/* path; result: names sorted, each with its NUL, "." and ".." left out */
-	OP_STAT,	/* path or fd; 0 or ENOENT and the like */
+	OP_READ,      /* path or fd, off, len; result: the bytes */
+	OP_SEEK,      /* path or fd, off, flags: SEEK_DATA or SEEK_HOLE; result: the offset */
+	OP_GETXATTR,  /* path or fd, to is the name, len is the buffer's size; result: value */
+	OP_LISTXATTR, /* path or fd; result: the names sorted, each with its NUL */
+	OP_READLINK,  /* path; result: the target */
+	OP_READDIR,   /* path; result: names sorted, each with its NUL, "." and ".." left out */
+	OP_STAT,      /* path or fd; 0 or ENOENT and the like */
 	/* the whole filesystem */
 	OP_SYNC,
 	OP_REMOUNT, /* unmount and mount: every handle is closed first */
@@ -96,8 +96,8 @@ const char *op_name(enum op_kind kind);
 bool op_changes(enum op_kind kind);
 
 /*
- * The len bytes that seed stands for; byte i depends on seed and i only. No byte is zero, except
- * that seed 0 stands for zeros.
+ * The len bytes that seed stands for; byte i depends on seed and i only. No byte is zero,
+ * except that seed 0 stands for zeros.
  */
 void op_fill(uint64_t seed, void *buf, size_t len);
 /* The target of an OP_SYMLINK: writes at most size bytes and no NUL, returns its length. */
@@ -108,7 +108,8 @@ size_t op_print(const struct op *op, char *buf, size_t size);
 /* Parses one line; 0 or -EINVAL. Empty lines and lines with '#' in front give OP_NONE. */
 int op_parse(const char *line, struct op *ret);
 
-/* ---- random operations -------------------------------------------------------------------- */
+/* ---- random operations --------------------------------------------------------------------
+ */
 
 struct op_rng {
 	uint64_t s;
@@ -121,14 +122,14 @@ bool op_rng_one_in(struct op_rng *r, uint64_t n);
 
 struct op_profile {
 	unsigned weight[OP_KINDS];
-	unsigned depth;	      /* deepest directory */
-	unsigned names;	      /* how many short names there are */
-	unsigned invalid;     /* per mille of deliberately wrong operations */
-	unsigned odd_names;   /* per mille of new names that are long, odd or colliding */
-	unsigned sparse;      /* per mille of offsets beyond 1 TiB */
-	uint64_t file_size;   /* ordinary offsets stay below */
-	uint64_t write_size;  /* longest write */
-	bool trusted;	      /* trusted. and security. xattrs, device nodes: needs root */
+	unsigned depth;	     /* deepest directory */
+	unsigned names;	     /* how many short names there are */
+	unsigned invalid;    /* per mille of deliberately wrong operations */
+	unsigned odd_names;  /* per mille of new names that are long, odd or colliding */
+	unsigned sparse;     /* per mille of offsets beyond 1 TiB */
+	uint64_t file_size;  /* ordinary offsets stay below */
+	uint64_t write_size; /* longest write */
+	bool trusted;	     /* trusted. and security. xattrs, device nodes: needs root */
 };
 extern const struct op_profile op_profile_default;
 

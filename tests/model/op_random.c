@@ -18,16 +18,14 @@
 #define CROWDED 160 /* objects from which on making turns into removing */
 
 const struct op_profile op_profile_default = {
-    .weight = {[OP_CREATE] = 60,    [OP_MKDIR] = 30,	 [OP_MKNOD] = 10,
-	       [OP_SYMLINK] = 15,   [OP_LINK] = 25,	 [OP_UNLINK] = 50,
-	       [OP_RMDIR] = 20,	    [OP_RENAME] = 80,	 [OP_WRITE] = 160,
-	       [OP_APPEND] = 60,    [OP_TRUNCATE] = 60,	 [OP_FALLOCATE] = 50,
-	       [OP_CHMOD] = 15,	    [OP_CHOWN] = 15,	 [OP_UTIMENS] = 20,
-	       [OP_SETXATTR] = 30,  [OP_REMOVEXATTR] = 15, [OP_OPEN] = 25,
-	       [OP_CLOSE] = 20,	    [OP_TMPFILE] = 10,	 [OP_READ] = 60,
-	       [OP_SEEK] = 30,	    [OP_GETXATTR] = 15,	 [OP_LISTXATTR] = 10,
-	       [OP_READLINK] = 10,  [OP_READDIR] = 20,	 [OP_STAT] = 10,
-	       [OP_SYNC] = 2},
+    .weight =
+	{[OP_CREATE] = 60,	[OP_MKDIR] = 30,   [OP_MKNOD] = 10,    [OP_SYMLINK] = 15,
+	 [OP_LINK] = 25,	[OP_UNLINK] = 50,  [OP_RMDIR] = 20,    [OP_RENAME] = 80,
+	 [OP_WRITE] = 160,	[OP_APPEND] = 60,  [OP_TRUNCATE] = 60, [OP_FALLOCATE] = 50,
+	 [OP_CHMOD] = 15,	[OP_CHOWN] = 15,   [OP_UTIMENS] = 20,  [OP_SETXATTR] = 30,
+	 [OP_REMOVEXATTR] = 15, [OP_OPEN] = 25,	   [OP_CLOSE] = 20,    [OP_TMPFILE] = 10,
+	 [OP_READ] = 60,	[OP_SEEK] = 30,	   [OP_GETXATTR] = 15, [OP_LISTXATTR] = 10,
+	 [OP_READLINK] = 10,	[OP_READDIR] = 20, [OP_STAT] = 10,     [OP_SYNC] = 2},
     .depth = 4,
     .names = 12,
     .invalid = 40,
@@ -79,8 +77,12 @@ static uint64_t below(struct gen *g, uint64_t n)
 static void odd_name(struct gen *g, char *s)
 {
 	/* the first two have the same XXH3-64 with seed 0; a filesystem must tell them apart */
-	static const char *const fixed[] = {"nikmknhhjjjkljkh", "gljhjglmkjjjikjl", "...",
-					    ".hidden",		"a b%c\n\t",	    "\x01\x7f\xff",
+	static const char *const fixed[] = {"nikmknhhjjjkljkh",
+					    "gljhjglmkjjjikjl",
+					    "...",
+					    ".hidden",
+					    "a b%c\n\t",
+					    "\x01\x7f\xff",
 					    "\xc3\xa4\xf0\x9f\x92\xbe",
 					    "n0123456789012345678901234567890123456789012345"
 					    "6789012345678901234567890123456789"};
@@ -248,7 +250,7 @@ static uint64_t some_seed(struct gen *g)
 
 static void some_time(struct gen *g, struct timespec *t)
 {
-	static const int64_t special[] = {0,	       -1,	    -2177452800, 2147483647,
+	static const int64_t special[] = {0,	      -1,	  -2177452800, 2147483647,
 					  2147483648, 4294967296, 16725225599, 951782400};
 
 	switch (below(g, 6)) {

@@ -57,13 +57,13 @@ struct view_dent {
 struct view {
 	struct view_inode *inodes; /* [0] is the root */
 	size_t n_inodes;
-	size_t handle[OP_FDS];	/* index in inodes, or VIEW_NONE */
-	struct timespec taken;	/* CLOCK_REALTIME after it was taken */
-	uint64_t bfree, ffree;	/* statfs */
-	struct view_inode **by_ino; /* private to view.c: hash table */
-	size_t *hash;
+	size_t handle[OP_FDS]; /* index in inodes, or VIEW_NONE */
+	struct timespec taken; /* CLOCK_REALTIME after it was taken */
+	uint64_t bfree, ffree; /* statfs */
+	size_t *hash;	       /* private to view.c: inode numbers to indexes */
 	size_t hash_size;
-	char *problem; /* an inconsistency seen while looking (d_ino, d_type, "..", EIO), or NULL */
+	char *problem; /* an inconsistency seen while looking (d_ino, d_type, "..", EIO), or
+			  NULL */
 };
 #define VIEW_NONE ((size_t)-1)
 
