@@ -276,8 +276,12 @@ int64_t m_rename(struct model *m, const struct op *op)
 	if (!*op->path || !*op->to)
 		return -EBUSY;
 	rc = m_parent(m, op->path, &r.dir, &r.name, &r.id);
-	if (!rc)
-		rc = m_parent(m, op->to, &r.newdir, &r.newname, &r.newid);
+	if (rc)
+		return rc;
+	rc = m_parent(m, op->to, &r.newdir, &r.newname, &r.newid);
+	/* that there is nothing to rename is seen before the new name is looked at */
+	if (rc == -ENAMETOOLONG && !r.id)
+		rc = -ENOENT;
 	if (!rc)
 		rc = rename_check(m, &r);
 	if (!rc && r.id != r.newid)

@@ -77,15 +77,15 @@ static uint64_t below(struct gen *g, uint64_t n)
 static void odd_name(struct gen *g, char *s)
 {
 	/* the first two have the same XXH3-64 with seed 0; a filesystem must tell them apart */
-	static const char *const fixed[] = {"nikmknhhjjjkljkh",
-					    "gljhjglmkjjjikjl",
-					    "...",
-					    ".hidden",
-					    "a b%c\n\t",
-					    "\x01\x7f\xff",
-					    "\xc3\xa4\xf0\x9f\x92\xbe",
-					    "n0123456789012345678901234567890123456789012345"
-					    "6789012345678901234567890123456789"};
+	static const char *const fixed[] = {
+	    "nikmknhhjjjkljkh",
+	    "gljhjglmkjjjikjl",
+	    "...",
+	    ".hidden",
+	    "a b%c\n\t",
+	    "\x01\x7f\xff",
+	    "\xc3\xa4\xf0\x9f\x92\xbe",
+	    "0123456789012345678901234567890123456789012345678901234567890123456789"};
 	size_t n, k;
 
 	switch (below(g, 3)) {
