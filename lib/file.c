@@ -262,7 +262,7 @@ ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, si
 
 	if (err)
 		return err;
-	size = MIN(size, (size_t)SSIZE_MAX);
+	size = MIN(size, SIZE_MAX / 2);
 	end = off < i->attr.size ? MIN(i->attr.size, off + size) : off;
 	err = read_copy(fs, i, off, end, buf);
 	inode_close(fs, i);
@@ -271,14 +271,18 @@ ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, si
 
 /* ---- fallocate, seek ------------------------------------------------------------------------ */
 
-/* Zeros the bytes of [off, end) that share blocks with others; the whole blocks are [*b, *last). */
+/*
+ * Zeroes the bytes of [off, end) in blocks that hold others too. Whole blocks are [*b, *last); a
+ * block that the file ends in is whole when nothing of the file follows in it.
+ */
 static int zero_edges(struct edit *ed, uint64_t off, uint64_t end, uint64_t *b, uint64_t *last)
 {
-	uint32_t from = off % PMEMFS_BLOCK_SIZE, to = end % PMEMFS_BLOCK_SIZE;
+	bool past = end >= ed->size;
+	uint32_t from = off % PMEMFS_BLOCK_SIZE, to = past ? 0 : end % PMEMFS_BLOCK_SIZE;
 	int err = 0;
 
 	*b = DIV_UP(off, PMEMFS_BLOCK_SIZE);
-	*last = end / PMEMFS_BLOCK_SIZE;
+	*last = past ? DIV_UP(end, PMEMFS_BLOCK_SIZE) : end / PMEMFS_BLOCK_SIZE;
 	if (*b > *last) /* inside one block */
 		return edit_partial(ed, *last, from, to, NULL);
 	if (from)
@@ -290,32 +294,30 @@ static int zero_edges(struct edit *ed, uint64_t off, uint64_t end, uint64_t *b, 
 
 static int build_fallocate(struct edit *ed, int mode, uint64_t off, uint64_t end)
 {
-	uint64_t b, last;
-	int err;
+	uint64_t first = off / PMEMFS_BLOCK_SIZE, stop = DIV_UP(end, PMEMFS_BLOCK_SIZE), b, last;
+	int err = 0;
 
-	if (ed->size > ed->inode->attr.size) {
+	if (ed->size > ed->inode->attr.size)
 		err = edit_old_end(ed);
-		if (err)
-			return err;
-	}
-	if (!(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
-		return edit_reserve(ed, off / PMEMFS_BLOCK_SIZE, DIV_UP(end, PMEMFS_BLOCK_SIZE),
-				    false);
-	err = zero_edges(ed, off, MIN(end, MAX(ed->inode->attr.size, off)), &b, &last);
 	if (err)
 		return err;
-	/* The block that holds the end of the file is whole if the range covers all that is there. */
-	if (end >= ed->inode->attr.size && off <= last * PMEMFS_BLOCK_SIZE)
-		last = end / PMEMFS_BLOCK_SIZE;
+	if (!(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
+		return edit_reserve(ed, first, stop, false);
+	err = zero_edges(ed, off, end, &b, &last);
+	if (err)
+		return err;
 	if (mode & FALLOC_FL_PUNCH_HOLE) {
 		if (b < last)
 			edit_hole(ed, b, last);
 		return 0;
 	}
-	if (b < last)
-		err = edit_reserve(ed, b, last, true);
-	if (!err) /* blocks at the edges that are holes */
-		err = edit_reserve(ed, off / PMEMFS_BLOCK_SIZE, DIV_UP(end, PMEMFS_BLOCK_SIZE), false);
+	if (b >= last)
+		return edit_reserve(ed, first, stop, false);
+	err = edit_reserve(ed, b, last, true);
+	if (!err && first < b)
+		err = edit_reserve(ed, first, b, false);
+	if (!err && last < stop)
+		err = edit_reserve(ed, last, stop, false);
 	return err;
 }
 

@@ -198,6 +198,7 @@ struct inode {
 	struct xattr *xattr;
 	size_t xattrs, xattrcap;
 	const void *pending;	 /* record being committed that is not yet on the medium */
+	bool tmpfile;		 /* made without a name: may still get one */
 };
 
 /* A checksum location that means: in the inode's pending record, at that offset. */
@@ -239,6 +240,10 @@ int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret);
 void inode_ref(struct pmemfs *fs, struct inode *i, uint64_t n);
 /* Gives back n references; the last one frees an orphan and tidies a short log. */
 void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n);
+/* The inode if it is in DRAM, without a reference: for one that the caller holds already. */
+struct inode *icache_find(struct pmemfs *fs, uint64_t ino);
+/* What the last reference brings with it, where there is such work. Takes the inode's lock. */
+void inode_last_work(struct pmemfs *fs, struct inode *i);
 /* True when only the caller holds a reference. */
 bool inode_is_sole(struct pmemfs *fs, struct inode *i);
 /* Enters a new inode (refs 1) that was just made. */
@@ -362,8 +367,9 @@ int itable_alloc(struct pmemfs *fs, unsigned shard, uint64_t *ret_ino, uint64_t 
 void itable_free(struct pmemfs *fs, uint64_t ino);
 /* Gives table blocks without inodes back to the free space. all: keep none. */
 int itable_trim(struct pmemfs *fs, unsigned shard, bool all);
-/* At recovery: what the scan saw. */
+/* At recovery: the scan saw a used slot; it saw them all. */
 void itable_set_used(struct pmemfs *fs, uint64_t ino);
+void itable_scanned(struct pmemfs *fs, unsigned shard);
 
 /* ---- the filesystem (mount.c, recover.c, saved.c) ------------------------------------------------ */
 

@@ -172,6 +172,17 @@ int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret)
 	return 0;
 }
 
+struct inode *icache_find(struct pmemfs *fs, uint64_t ino)
+{
+	struct icache_part *c = part_of(fs, ino);
+	struct inode *i;
+
+	pthread_mutex_lock(&c->lock);
+	i = find(c, ino);
+	pthread_mutex_unlock(&c->lock);
+	return i;
+}
+
 void inode_ref(struct pmemfs *fs, struct inode *i, uint64_t n)
 {
 	struct icache_part *c = part_of(fs, i->ino);
@@ -221,7 +232,7 @@ static bool has_last_work(const struct pmemfs *fs, const struct inode *i)
 	       (!i->attr.nlink || wants_tidy(i));
 }
 
-static void last_work(struct pmemfs *fs, struct inode *i)
+void inode_last_work(struct pmemfs *fs, struct inode *i)
 {
 	pthread_rwlock_wrlock(&i->lock);
 	if (has_last_work(fs, i)) {
@@ -246,7 +257,7 @@ void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 	}
 	if (has_last_work(fs, i)) {
 		pthread_mutex_unlock(&c->lock);
-		last_work(fs, i);
+		inode_last_work(fs, i);
 		pthread_mutex_lock(&c->lock);
 	}
 	i->refs -= n;

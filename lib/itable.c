@@ -127,6 +127,7 @@ static int learn_block(struct pmemfs *fs, struct itable *t, size_t k)
 
 	if (b->known || !b->block)
 		return 0;
+	b->used = 0;
 	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++) {
 		le64 head;
 		int err = media_read(fs->media,
@@ -371,4 +372,18 @@ void itable_set_used(struct pmemfs *fs, uint64_t ino)
 	uint64_t index = ino_index(fs, ino);
 
 	t->v[index / PMEMFS_SLOTS_PER_BLOCK].used |= 1u << index % PMEMFS_SLOTS_PER_BLOCK;
+}
+
+void itable_scanned(struct pmemfs *fs, unsigned shard)
+{
+	struct itable *t = table_of(fs, shard);
+
+	for (size_t k = t->n; k--;) { /* the lowest block is listed last and used first */
+		if (!t->v[k].block)
+			continue;
+		t->v[k].known = true;
+		t->empty += !t->v[k].used;
+		list_block(t, k);
+	}
+	t->scanned = t->n;
 }

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Attributes, truncation and extended attributes: operations on one inode, one record each.
+ */
+#include <errno.h>
+#include <sys/xattr.h>
+
+#include "fs.h"
+
+int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret)
+{
+	struct inode *i;
+	int err = inode_open(fs, ino, false, &i);
+
+	if (err)
+		return err;
+	inode_fill_attr(i, ret);
+	inode_close(fs, i);
+	return 0;
+}
+
+static bool time_ok(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+/* Merges what the mask names into attr; returns the mask of the record, negative: -errno. */
+static int merge(const struct inode *i, unsigned mask, const struct pmemfs_attr *from,
+		 struct pmemfs_attr *a)
+{
+	struct timespec now = fs_now();
+	unsigned up = 0;
+
+	if (mask & PMEMFS_SET_MODE)
+		a->mode = (a->mode & S_IFMT) | (from->mode & 07777);
+	if (mask & PMEMFS_SET_UID)
+		a->uid = from->uid;
+	if (mask & PMEMFS_SET_GID)
+		a->gid = from->gid;
+	if (mask & PMEMFS_SET_KILL_PRIV && S_ISREG(a->mode))
+		a->mode &= ~(S_ISUID | (a->mode & S_IXGRP ? S_ISGID : 0u));
+	if (a->mode != i->attr.mode || mask & (PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID))
+		up |= UP_PERM;
+	if (mask & (PMEMFS_SET_ATIME | PMEMFS_SET_ATIME_NOW)) {
+		a->atime = mask & PMEMFS_SET_ATIME_NOW ? now : from->atime;
+		up |= UP_ATIME;
+	}
+	if (mask & (PMEMFS_SET_MTIME | PMEMFS_SET_MTIME_NOW)) {
+		a->mtime = mask & PMEMFS_SET_MTIME_NOW ? now : from->mtime;
+		up |= UP_MTIME;
+	} else if (mask & PMEMFS_SET_SIZE) {
+		up |= UP_MNOW;
+	}
+	a->ctime = mask & PMEMFS_SET_CTIME ? from->ctime : now;
+	if (up & UP_MNOW)
+		a->mtime = a->ctime;
+	if (!time_ok(&a->atime) || !time_ok(&a->mtime) || !time_ok(&a->ctime))
+		return -EINVAL;
+	return (int)up;
+}
+
+static int set_locked(struct pmemfs *fs, struct inode *i, unsigned mask,
+		      const struct pmemfs_attr *from)
+{
+	struct pmemfs_attr a = i->attr;
+	uint64_t size = i->attr.size;
+	struct edit ed;
+	int up, err;
+
+	if (mask & PMEMFS_SET_SIZE) {
+		if (!S_ISREG(i->attr.mode))
+			return inode_is_dir(i) ? -EISDIR : -EINVAL;
+		size = from->size;
+		if (size > PMEMFS_FBLOCK_MAX * PMEMFS_BLOCK_SIZE)
+			return -EFBIG;
+	}
+	up = merge(i, mask, from, &a);
+	if (up < 0)
+		return up;
+	edit_begin(&ed, fs, i, size);
+	err = size != i->attr.size ? edit_old_end(&ed) : 0;
+	if (err) {
+		edit_abort(&ed);
+		return err;
+	}
+	return edit_commit(&ed, up, &a, size < i->attr.size ? ALLOC_RESERVE : 0);
+}
+
+int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct pmemfs_attr *a,
+		   struct pmemfs_attr *ret)
+{
+	struct inode *i;
+	int err;
+
+	if (atomic_load_explicit(&fs->readonly, memory_order_relaxed))
+		return -EROFS;
+	err = inode_open(fs, ino, true, &i);
+	if (err)
+		return err;
+	err = set_locked(fs, i, mask, a);
+	if (!err && ret)
+		inode_fill_attr(i, ret);
+	inode_close(fs, i);
+	return err;
+}
+
+/* ---- extended attributes ---------------------------------------------------------------- */
+
+static const struct xattr *find(const struct inode *i, const char *name)
+{
+	for (size_t n = 0; n < i->xattrs; n++)
+		if (!strcmp(i->xattr[n].name, name))
+			return &i->xattr[n];
+	return NULL;
+}
+
+/* Appends one REC_XATTR; value NULL removes. */
+static int put_xattr(struct pmemfs *fs, struct inode *i, const char *name, const void *value,
+		     size_t size)
+{
+	size_t namelen = strlen(name),
+	       len = ROUND_UP(sizeof(struct pmemfs_xattr) + namelen + size, 8u);
+	struct pmemfs_xattr *x = xcalloc(1, len);
+	struct timespec now = fs_now();
+	struct txn t;
+	int err;
+
+	x->h.type = REC_XATTR;
+	x->h.len = put16(len / 8);
+	x->ctime_sec = put64(now.tv_sec);
+	x->ctime_nsec = put32(now.tv_nsec);
+	x->namelen = namelen;
+	x->remove = !value;
+	x->valuelen = put32(size);
+	memcpy(x->data, name, namelen);
+	if (size)
+		memcpy(x->data + namelen, value, size);
+	txn_begin(&t, fs, value ? 0 : ALLOC_RESERVE);
+	txn_add(&t, i, &x->h);
+	err = txn_commit(&t);
+	if (!err && inode_wants_compact(i))
+		inode_compact(fs, i);
+	free(x);
+	return err;
+}
+
+static int check_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	return !len ? -EINVAL : len > 255 ? -ERANGE : 0;
+}
+
+/* All attributes together are listed in 64 KiB at most, as the kernel's buffers are. */
+static uint64_t list_size(const struct inode *i)
+{
+	uint64_t size = 0;
+
+	for (size_t n = 0; n < i->xattrs; n++)
+		size += i->xattr[n].namelen + 1;
+	return size;
+}
+
+int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const void *value,
+		    size_t size, int flags)
+{
+	struct inode *i;
+	int err = check_name(name);
+
+	if (err)
+		return err;
+	if (size > PMEMFS_XATTR_MAX)
+		return -E2BIG;
+	if (atomic_load_explicit(&fs->readonly, memory_order_relaxed))
+		return -EROFS;
+	err = inode_open(fs, ino, true, &i);
+	if (err)
+		return err;
+	if (flags & XATTR_CREATE && find(i, name))
+		err = -EEXIST;
+	else if (flags & XATTR_REPLACE && !find(i, name))
+		err = -ENODATA;
+	else if (!find(i, name) && list_size(i) + strlen(name) + 1 > PMEMFS_XATTR_MAX)
+		err = -ENOSPC;
+	else
+		err = put_xattr(fs, i, name, value ? value : "", size);
+	inode_close(fs, i);
+	return err;
+}
+
+int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name)
+{
+	struct inode *i;
+	int err;
+
+	if (atomic_load_explicit(&fs->readonly, memory_order_relaxed))
+		return -EROFS;
+	err = inode_open(fs, ino, true, &i);
+	if (err)
+		return err;
+	err = find(i, name) ? put_xattr(fs, i, name, NULL, 0) : -ENODATA;
+	inode_close(fs, i);
+	return err;
+}
+
+ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void *value,
+			size_t size)
+{
+	const struct xattr *x;
+	struct inode *i;
+	ssize_t ret = inode_open(fs, ino, false, &i);
+
+	if (ret)
+		return ret;
+	x = find(i, name);
+	ret = !x ? -ENODATA : size && size < x->valuelen ? -ERANGE : (ssize_t)x->valuelen;
+	if (ret > 0 && size)
+		memcpy(value, x->value, x->valuelen);
+	inode_close(fs, i);
+	return ret;
+}
+
+ssize_t pmemfs_listxattr(struct pmemfs *fs, uint64_t ino, char *list, size_t size)
+{
+	struct inode *i;
+	ssize_t ret = inode_open(fs, ino, false, &i);
+	size_t need;
+
+	if (ret)
+		return ret;
+	need = list_size(i);
+	ret = size && size < need ? -ERANGE : (ssize_t)need;
+	for (size_t n = 0; ret > 0 && size && n < i->xattrs; n++) {
+		memcpy(list, i->xattr[n].name, i->xattr[n].namelen + 1);
+		list += i->xattr[n].namelen + 1;
+	}
+	inode_close(fs, i);
+	return ret;
+}

@@ -1,0 +1,823 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Operations on names. Each is one transaction over the directories and inodes it changes.
+ *
+ * Locks: a directory before its children; two directories with the ancestor first, else by number,
+ * under fs->rename, which keeps ancestry still; two children by number. A directory found under
+ * a name must name that directory as its parent, or it is damage: so what can be reached is a tree
+ * even on a hostile image, and these locks cannot go round in a circle.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdio.h>
+
+#include "fs.h"
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+struct dir_rec {
+	struct pmemfs_dirup u;
+	uint8_t data[2 * 8 + 2 * PMEMFS_DENTRY_SIZE(PMEMFS_NAME_MAX)] __attribute__((aligned(8)));
+	uint32_t len;
+};
+
+static void dir_rec_begin(struct dir_rec *r, struct timespec now)
+{
+	r->u = (struct pmemfs_dirup){.h.type = REC_DIR};
+	r->u.time_sec = put64(now.tv_sec);
+	r->u.time_nsec = put32(now.tv_nsec);
+	r->len = 0;
+}
+
+/* All removals come before all additions. */
+static void dir_rec_del(struct dir_rec *r, const struct dent *e)
+{
+	le64 cookie = put64(e->cookie);
+
+	memcpy(r->data + r->len, &cookie, sizeof(cookie));
+	r->len += sizeof(cookie);
+	r->u.dels++;
+}
+
+static void dir_rec_add(struct dir_rec *r, const struct inode *dir, const char *name, uint64_t ino,
+			unsigned type)
+{
+	struct pmemfs_dentry *e = (void *)(r->data + r->len);
+	size_t len = strlen(name);
+
+	memset(e, 0, PMEMFS_DENTRY_SIZE(len));
+	*e = (struct pmemfs_dentry){put64(ino), put64(dir->dir.next_cookie + r->u.adds), type,
+				    len};
+	memcpy(e->name, name, len);
+	r->len += PMEMFS_DENTRY_SIZE(len);
+	r->u.adds++;
+}
+
+static void dir_rec_put(struct dir_rec *r, struct txn *t, struct inode *dir)
+{
+	r->u.h.len = put16((sizeof(r->u) + r->len) / 8);
+	txn_add(t, dir, &r->u.h);
+}
+
+struct attr_rec {
+	struct pmemfs_update u;
+	le64 field[2];
+};
+
+/* A record that sets ctime and what the mask names: UP_NLINK, UP_PARENT. */
+static void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i, struct timespec now,
+			 unsigned mask, uint32_t nlink, uint64_t parent)
+{
+	unsigned n = 0;
+
+	r->u = (struct pmemfs_update){.h.type = REC_UPDATE, .mask = put16(mask)};
+	r->u.ctime_sec = put64(now.tv_sec);
+	r->u.ctime_nsec = put32(now.tv_nsec);
+	if (mask & UP_NLINK)
+		r->field[n++] = put64(nlink);
+	if (mask & UP_PARENT)
+		r->field[n++] = put64(parent);
+	r->u.h.len = put16((sizeof(r->u) + n * 8) / 8);
+	txn_add(t, i, &r->u.h);
+}
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+static int name_check(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (!len)
+		return -ENOENT;
+	if (len > PMEMFS_NAME_MAX)
+		return -ENAMETOOLONG;
+	return strchr(name, '/') ? -EINVAL : 0;
+}
+
+static bool is_dot(const char *name)
+{
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
+/* Opens a directory; live: one that still has a name. */
+static int dir_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret)
+{
+	struct inode *d;
+	int err;
+
+	if (exclusive && atomic_load_explicit(&fs->readonly, memory_order_relaxed))
+		return -EROFS;
+	err = inode_open(fs, ino, exclusive, &d);
+	if (err)
+		return err;
+	if (!inode_is_dir(d) || (exclusive && !d->attr.nlink)) {
+		err = inode_is_dir(d) ? -ENOENT : -ENOTDIR;
+		inode_close(fs, d);
+		return err;
+	}
+	*ret = d;
+	return 0;
+}
+
+static struct dent *find(const struct inode *dir, const char *name)
+{
+	return dir_find(&dir->dir, name, strlen(name));
+}
+
+/* Takes a child's lock and checks that it is what the entry says. Under the directory's lock. */
+static int child_lock(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
+		      struct inode *i, bool exclusive)
+{
+	int err = inode_lock(i, exclusive);
+
+	if (err)
+		return err == -ESTALE ? -EIO : err;
+	if (IFTODT(i->attr.mode) == e->type && (e->type != DT_DIR || i->parent == dir->ino))
+		return 0;
+	inode_unlock(i);
+	fs_report(fs, 0, "directory %llu: entry for inode %llu does not fit it: run fsck.pmemfs",
+		  (unsigned long long)dir->ino, (unsigned long long)i->ino);
+	return -EIO;
+}
+
+static int child_get(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
+		     struct inode **ret)
+{
+	int err = e->ino == dir->ino ? -EIO : inode_get(fs, e->ino, ret);
+
+	if (err == -ESTALE) {
+		fs_report(fs, 0, "directory %llu: entry for missing inode %llu: run fsck.pmemfs",
+			  (unsigned long long)dir->ino, (unsigned long long)e->ino);
+		err = -EIO;
+	}
+	return err;
+}
+
+static int child_open(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
+		      bool exclusive, struct inode **ret)
+{
+	struct inode *i;
+	int err = child_get(fs, dir, e, &i);
+
+	if (err)
+		return err;
+	err = child_lock(fs, dir, e, i, exclusive);
+	if (err) {
+		inode_put(fs, i, 1);
+		return err;
+	}
+	*ret = i;
+	return 0;
+}
+
+int pmemfs_lookup(struct pmemfs *fs, uint64_t dir, const char *name, struct pmemfs_attr *ret)
+{
+	struct inode *d, *i;
+	struct dent *e;
+	uint64_t parent;
+	int err = name_check(name);
+
+	if (!err)
+		err = dir_open(fs, dir, false, &d);
+	if (err)
+		return err;
+	if (is_dot(name)) {
+		parent = name[1] ? d->parent : d->ino;
+		inode_close(fs, d);
+		err = inode_open(fs, parent, false, &i);
+	} else {
+		e = find(d, name);
+		err = e ? child_open(fs, d, e, false, &i) : -ENOENT;
+	}
+	if (!err) {
+		inode_fill_attr(i, ret);
+		inode_unlock(i); /* the reference is the caller's */
+	}
+	if (!is_dot(name))
+		inode_close(fs, d);
+	return err;
+}
+
+void pmemfs_forget(struct pmemfs *fs, uint64_t ino, uint64_t n)
+{
+	struct inode *i = n ? icache_find(fs, ino) : NULL;
+
+	if (i)
+		inode_put(fs, i, n);
+}
+
+ssize_t pmemfs_readlink(struct pmemfs *fs, uint64_t ino, char *buf, size_t size)
+{
+	struct inode *i;
+	ssize_t ret = inode_open(fs, ino, false, &i);
+
+	if (ret)
+		return ret;
+	ret = -EINVAL;
+	if (i->target) {
+		ret = (ssize_t)MIN(size, i->attr.size);
+		memcpy(buf, i->target, ret);
+	}
+	inode_close(fs, i);
+	return ret;
+}
+
+struct emit_ctx {
+	pmemfs_emit emit;
+	void *arg;
+	bool plus;
+};
+
+static int emit_entry(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
+		      const struct emit_ctx *x)
+{
+	struct pmemfs_attr attr = {.ino = e->ino, .mode = DTTOIF(e->type)};
+	char name[PMEMFS_NAME_MAX + 1];
+	struct inode *i = NULL;
+	int full;
+
+	memcpy(name, e->name, e->namelen);
+	name[e->namelen] = 0;
+	if (x->plus && !child_open(fs, dir, e, false, &i)) {
+		inode_fill_attr(i, &attr);
+		inode_unlock(i);
+	}
+	full = x->emit(x->arg, name, &attr, e->cookie);
+	if (full && i)
+		inode_put(fs, i, 1);
+	return full;
+}
+
+int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned flags,
+		   pmemfs_emit emit, void *arg)
+{
+	struct emit_ctx x = {emit, arg, flags & PMEMFS_READDIR_PLUS};
+	struct pmemfs_attr attr = {.mode = S_IFDIR};
+	struct inode *d;
+	bool full = false;
+	int err = dir_open(fs, dir, false, &d);
+
+	if (err)
+		return err;
+	if (cookie < 1) {
+		attr.ino = d->ino;
+		full = emit(arg, ".", &attr, 1);
+	}
+	if (cookie < 2 && !full) {
+		attr.ino = d->parent;
+		full = emit(arg, "..", &attr, 2);
+	}
+	for (size_t k = dir_after(&d->dir, MAX(cookie, 2)); k < d->dir.n && !full; k++)
+		if (d->dir.vec[k].e)
+			full = emit_entry(fs, d, d->dir.vec[k].e, &x);
+	inode_close(fs, d);
+	return 0;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static uint32_t new_generation(struct pmemfs *fs)
+{
+	uint64_t x = atomic_fetch_add(&fs->next_id, 1);
+
+	return (uint32_t)(hash64(&x, sizeof(x), fs->seed));
+}
+
+/* A new inode in DRAM with a slot of its own; used_inodes counts it. */
+static int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
+		     const struct pmemfs_cred *cred, struct timespec now, struct inode **ret)
+{
+	uint64_t ino, slot, head;
+	struct inode *i;
+	int err = itable_alloc(fs, fs_home_shard(fs), &ino, &slot, &head);
+
+	if (err)
+		return err;
+	atomic_fetch_add(&fs->used_inodes, 1);
+	i = inode_new(ino, slot);
+	i->refs = 1;
+	i->log.head = head;
+	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
+	i->parent = dir->ino;
+	i->attr.generation = new_generation(fs);
+	i->attr.mode = mode;
+	i->attr.uid = cred->uid;
+	i->attr.gid = cred->gid;
+	if (dir->attr.mode & S_ISGID) {
+		i->attr.gid = dir->attr.gid;
+		if (S_ISDIR(mode))
+			i->attr.mode |= S_ISGID;
+	}
+	i->attr.nlink = 1;
+	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
+	*ret = i;
+	return 0;
+}
+
+static void drop_new_inode(struct pmemfs *fs, struct inode *i)
+{
+	itable_free(fs, i->ino);
+	atomic_fetch_sub(&fs->used_inodes, 1);
+	inode_delete(i);
+}
+
+static int set_target(struct inode *i, const char *target)
+{
+	size_t len = target ? strlen(target) : 0;
+
+	if (!len)
+		return -ENOENT;
+	if (len > PMEMFS_SYMLINK_MAX)
+		return -ENAMETOOLONG;
+	i->target = memcpy(xcalloc(1, len + 1), target, len);
+	i->attr.size = len;
+	return 0;
+}
+
+static void compact_dir(struct pmemfs *fs, struct inode *d)
+{
+	if (!d->error && !d->freed && inode_wants_compact(d))
+		inode_compact(fs, d); /* a failure only leaves the log long */
+}
+
+static int make_locked(struct pmemfs *fs, struct inode *d, const char *name, struct inode *i)
+{
+	struct dir_rec rec;
+	struct txn t;
+
+	dir_rec_begin(&rec, i->attr.ctime);
+	dir_rec_add(&rec, d, name, i->ino, IFTODT(i->attr.mode));
+	txn_begin(&t, fs, 0);
+	dir_rec_put(&rec, &t, d);
+	txn_create(&t, i);
+	return txn_commit(&t);
+}
+
+int pmemfs_make(struct pmemfs *fs, uint64_t dir, const char *name, uint32_t mode,
+		uint32_t rdev_major, uint32_t rdev_minor, const char *target,
+		const struct pmemfs_cred *cred, struct pmemfs_attr *ret)
+{
+	struct inode *d, *i;
+	int err = name_check(name);
+
+	if (err)
+		return err;
+	if (!(mode & S_IFMT))
+		mode |= S_IFREG;
+	err = dir_open(fs, dir, true, &d);
+	if (err)
+		return err;
+	err = is_dot(name) || find(d, name) ? -EEXIST : 0;
+	if (!err)
+		err = new_inode(fs, d, mode, cred, fs_now(), &i);
+	if (err)
+		goto out;
+	if (S_ISCHR(mode) || S_ISBLK(mode)) {
+		i->attr.rdev_major = rdev_major;
+		i->attr.rdev_minor = rdev_minor;
+	}
+	if (S_ISLNK(mode))
+		err = set_target(i, target);
+	if (!err)
+		err = make_locked(fs, d, name, i);
+	if (err) {
+		drop_new_inode(fs, i);
+		goto out;
+	}
+	inode_fill_attr(i, ret);
+	icache_insert(fs, i);
+	compact_dir(fs, d);
+out:
+	inode_close(fs, d);
+	return err;
+}
+
+int pmemfs_tmpfile(struct pmemfs *fs, uint64_t dir, uint32_t mode,
+		   const struct pmemfs_cred *cred, struct pmemfs_attr *ret)
+{
+	struct inode *d, *i;
+	struct txn t;
+	int err = dir_open(fs, dir, true, &d);
+
+	if (err)
+		return err;
+	err = new_inode(fs, d, S_IFREG | (mode & 07777), cred, fs_now(), &i);
+	if (!err) {
+		i->attr.nlink = 0;
+		i->tmpfile = true;
+		txn_begin(&t, fs, 0);
+		txn_create(&t, i);
+		err = txn_commit(&t);
+		if (err)
+			drop_new_inode(fs, i);
+	}
+	if (!err) {
+		inode_fill_attr(i, ret);
+		icache_insert(fs, i);
+	}
+	inode_close(fs, d);
+	return err;
+}
+
+static int link_locked(struct pmemfs *fs, struct inode *d, const char *name, struct inode *i)
+{
+	struct timespec now = fs_now();
+	struct dir_rec rec;
+	struct attr_rec attr;
+	struct txn t;
+
+	if (inode_is_dir(i))
+		return -EPERM;
+	if (!i->attr.nlink && !i->tmpfile)
+		return -ENOENT;
+	if (i->attr.nlink >= PMEMFS_LINK_MAX)
+		return -EMLINK;
+	dir_rec_begin(&rec, now);
+	dir_rec_add(&rec, d, name, i->ino, IFTODT(i->attr.mode));
+	txn_begin(&t, fs, 0);
+	dir_rec_put(&rec, &t, d);
+	attr_rec_put(&attr, &t, i, now, UP_NLINK, i->attr.nlink + 1, 0);
+	return txn_commit(&t);
+}
+
+/* Is it a directory? Asked before anything is locked: a directory must not be locked as a child. */
+static int is_dir(struct pmemfs *fs, uint64_t ino)
+{
+	struct inode *i;
+	int err = inode_open(fs, ino, false, &i);
+
+	if (err)
+		return err;
+	err = inode_is_dir(i);
+	inode_close(fs, i);
+	return err;
+}
+
+int pmemfs_link(struct pmemfs *fs, uint64_t ino, uint64_t dir, const char *name,
+		struct pmemfs_attr *ret)
+{
+	struct inode *d, *i;
+	int err = name_check(name), isdir = is_dir(fs, ino);
+
+	if (err || isdir < 0)
+		return err ? err : isdir;
+	err = dir_open(fs, dir, true, &d);
+	if (err)
+		return err;
+	if (is_dot(name) || find(d, name))
+		err = -EEXIST;
+	else
+		err = isdir ? -EPERM : inode_open(fs, ino, true, &i);
+	if (err)
+		goto out;
+	err = link_locked(fs, d, name, i);
+	if (!err) {
+		i->tmpfile = false;
+		inode_fill_attr(i, ret);
+		if (inode_wants_compact(i))
+			inode_compact(fs, i);
+		compact_dir(fs, d);
+		inode_unlock(i); /* the reference is the caller's */
+	} else {
+		inode_close(fs, i);
+	}
+out:
+	inode_close(fs, d);
+	return err;
+}
+
+/* ---- removing ------------------------------------------------------------------------------- */
+
+/*
+ * Adds to t that one name of i goes: the last one frees it at once if nobody uses it, else
+ * leaves an orphan, which its last user or recovery frees.
+ */
+static void drop_name(struct pmemfs *fs, struct txn *t, struct inode *i, struct timespec now,
+		      struct attr_rec *rec)
+{
+	uint32_t nlink = i->attr.nlink ? i->attr.nlink - 1 : 0;
+
+	if (!nlink && inode_is_sole(fs, i))
+		txn_free(t, i);
+	else
+		attr_rec_put(rec, t, i, now, UP_NLINK, nlink, 0);
+}
+
+/* After the commit: a freed inode's slot and number can be used again. */
+static void name_dropped(struct pmemfs *fs, struct inode *i)
+{
+	if (!i->freed)
+		return;
+	atomic_fetch_sub(&fs->used_inodes, 1);
+	itable_free(fs, i->ino);
+}
+
+static int remove_locked(struct pmemfs *fs, struct inode *d, struct dent *e, struct inode *i)
+{
+	struct timespec now = fs_now();
+	struct dir_rec rec;
+	struct attr_rec attr;
+	struct txn t;
+	int err;
+
+	dir_rec_begin(&rec, now);
+	dir_rec_del(&rec, e);
+	txn_begin(&t, fs, ALLOC_RESERVE);
+	dir_rec_put(&rec, &t, d);
+	drop_name(fs, &t, i, now, &attr);
+	err = txn_commit(&t);
+	if (!err) {
+		name_dropped(fs, i);
+		compact_dir(fs, d);
+		if (!i->freed && inode_wants_compact(i))
+			inode_compact(fs, i);
+	}
+	return err;
+}
+
+static int remove_name(struct pmemfs *fs, uint64_t dir, const char *name, bool want_dir)
+{
+	struct inode *d, *i;
+	struct dent *e;
+	int err = name_check(name);
+
+	if (!err && is_dot(name))
+		err = !want_dir ? -EISDIR : name[1] ? -ENOTEMPTY : -EINVAL;
+	if (!err)
+		err = dir_open(fs, dir, true, &d);
+	if (err)
+		return err;
+	e = find(d, name);
+	if (!e)
+		err = -ENOENT;
+	else if (want_dir != (e->type == DT_DIR))
+		err = want_dir ? -ENOTDIR : -EISDIR;
+	else
+		err = child_open(fs, d, e, true, &i);
+	if (!err) {
+		err = want_dir && i->dir.live ? -ENOTEMPTY : remove_locked(fs, d, e, i);
+		inode_close(fs, i);
+	}
+	inode_close(fs, d);
+	return err;
+}
+
+int pmemfs_unlink(struct pmemfs *fs, uint64_t dir, const char *name)
+{
+	return remove_name(fs, dir, name, false);
+}
+
+int pmemfs_rmdir(struct pmemfs *fs, uint64_t dir, const char *name)
+{
+	return remove_name(fs, dir, name, true);
+}
+
+/* ---- renaming ------------------------------------------------------------------------------- */
+
+struct rename {
+	struct pmemfs *fs;
+	struct inode *d1, *d2; /* may be the same */
+	const char *n1, *n2;
+	struct dent *e1, *e2;  /* e2 may be NULL */
+	struct inode *i1, *i2; /* the moved one; the victim or the other moved one */
+	unsigned flags;
+};
+
+/*
+ * Is `above` the directory `ino` or one of its ancestors? 1, 0 or -errno. Under fs->rename, which
+ * alone lets a directory's parent change: so no lock is needed to read it.
+ */
+static int is_above(struct pmemfs *fs, uint64_t above, uint64_t ino)
+{
+	for (uint64_t depth = 0; depth <= atomic_load(&fs->used_inodes); depth++) {
+		struct inode *i;
+		int err;
+
+		if (ino == above)
+			return 1;
+		if (ino == PMEMFS_ROOT_INO)
+			return 0;
+		err = inode_get(fs, ino, &i);
+		if (err)
+			return err == -ESTALE ? -ENOENT : err;
+		ino = i->parent;
+		inode_put(fs, i, 1);
+	}
+	return -EIO; /* a loop */
+}
+
+static void close_dirs(struct rename *r)
+{
+	inode_close(r->fs, r->d1);
+	if (r->d2 != r->d1)
+		inode_close(r->fs, r->d2);
+}
+
+static int open_dirs(struct rename *r, uint64_t dir1, uint64_t dir2)
+{
+	bool first2;
+	int err;
+
+	if (dir1 == dir2) {
+		err = dir_open(r->fs, dir1, true, &r->d1);
+		r->d2 = r->d1;
+		return err;
+	}
+	err = is_above(r->fs, dir2, dir1);
+	if (err < 0)
+		return err;
+	first2 = err;
+	if (!first2) {
+		err = is_above(r->fs, dir1, dir2);
+		if (err < 0)
+			return err;
+		first2 = !err && dir2 < dir1;
+	}
+	err = first2 ? dir_open(r->fs, dir2, true, &r->d2) : dir_open(r->fs, dir1, true, &r->d1);
+	if (err)
+		return err;
+	err = first2 ? dir_open(r->fs, dir1, true, &r->d1) : dir_open(r->fs, dir2, true, &r->d2);
+	if (err)
+		inode_close(r->fs, first2 ? r->d2 : r->d1);
+	return err;
+}
+
+/*
+ * A directory must not go below itself; nor may a child be locked that is one of the locked
+ * directories. Only in different directories can a child be above one: the parents were checked
+ * to be a tree.
+ */
+static int check_loops(struct rename *r)
+{
+	int err;
+
+	if (r->d1 == r->d2)
+		return 0;
+	if (r->e1->type == DT_DIR) {
+		if (r->e1->ino == r->d2->ino)
+			return -EINVAL;
+		err = is_above(r->fs, r->e1->ino, r->d2->parent);
+		if (err)
+			return err < 0 ? err : -EINVAL;
+	}
+	if (r->e2 && r->e2->type == DT_DIR) {
+		int above = r->flags & RENAME_EXCHANGE ? -EINVAL : -ENOTEMPTY;
+
+		if (r->e2->ino == r->d1->ino)
+			return above;
+		err = is_above(r->fs, r->e2->ino, r->d1->parent);
+		if (err)
+			return err < 0 ? err : above;
+	}
+	return 0;
+}
+
+static int check_rename(struct rename *r)
+{
+	bool exchange = r->flags & RENAME_EXCHANGE;
+
+	if (!r->e1)
+		return -ENOENT;
+	if (exchange && !r->e2)
+		return -ENOENT;
+	if (r->flags & RENAME_NOREPLACE && r->e2)
+		return -EEXIST;
+	if (r->e2 && !exchange) {
+		if (r->e1->type == DT_DIR && r->e2->type != DT_DIR)
+			return -ENOTDIR;
+		if (r->e1->type != DT_DIR && r->e2->type == DT_DIR)
+			return -EISDIR;
+	}
+	return check_loops(r);
+}
+
+static void put_child(struct rename *r, struct inode **i)
+{
+	if (*i)
+		inode_put(r->fs, *i, 1);
+	*i = NULL;
+}
+
+/* Gets both children, then locks them by number. */
+static int open_children(struct rename *r)
+{
+	bool swap;
+	int err = 0;
+
+	if (r->e1->ino == r->d2->ino || (r->e2 && r->e2->ino == r->d1->ino))
+		err = -EIO; /* locked already: only a damaged directory names its own kind here */
+	if (!err)
+		err = child_get(r->fs, r->d1, r->e1, &r->i1);
+	if (!err && r->e2)
+		err = child_get(r->fs, r->d2, r->e2, &r->i2);
+	if (err)
+		goto out;
+	swap = r->i2 && r->i2->ino < r->i1->ino;
+	if (swap)
+		err = child_lock(r->fs, r->d2, r->e2, r->i2, true);
+	if (err)
+		goto out;
+	err = child_lock(r->fs, r->d1, r->e1, r->i1, true);
+	if (err && swap)
+		inode_unlock(r->i2);
+	if (!err && r->i2 && !swap) {
+		err = child_lock(r->fs, r->d2, r->e2, r->i2, true);
+		if (err)
+			inode_unlock(r->i1);
+	}
+out:
+	if (err) {
+		put_child(r, &r->i1);
+		put_child(r, &r->i2);
+	}
+	return err;
+}
+
+static int commit_rename(struct rename *r)
+{
+	bool exchange = r->flags & RENAME_EXCHANGE, same = r->d1 == r->d2;
+	struct timespec now = fs_now();
+	struct dir_rec rec1, rec2, *to = same ? &rec1 : &rec2;
+	struct attr_rec attr1, attr2;
+	struct txn t;
+	unsigned p1 = !same && r->e1->type == DT_DIR ? UP_PARENT : 0;
+	unsigned p2 = !same && r->e2 && r->e2->type == DT_DIR ? UP_PARENT : 0;
+
+	dir_rec_begin(&rec1, now);
+	dir_rec_begin(&rec2, now);
+	dir_rec_del(&rec1, r->e1);
+	if (r->e2)
+		dir_rec_del(to, r->e2);
+	if (exchange)
+		dir_rec_add(&rec1, r->d1, r->n1, r->e2->ino, r->e2->type);
+	dir_rec_add(to, r->d2, r->n2, r->e1->ino, r->e1->type);
+	txn_begin(&t, r->fs, r->e2 && !exchange ? ALLOC_RESERVE : 0);
+	dir_rec_put(&rec1, &t, r->d1);
+	if (!same)
+		dir_rec_put(&rec2, &t, r->d2);
+	attr_rec_put(&attr1, &t, r->i1, now, p1, 0, r->d2->ino);
+	if (exchange)
+		attr_rec_put(&attr2, &t, r->i2, now, p2, 0, r->d1->ino);
+	else if (r->i2)
+		drop_name(r->fs, &t, r->i2, now, &attr2);
+	return txn_commit(&t);
+}
+
+static int rename_locked(struct rename *r)
+{
+	int err = check_rename(r);
+
+	if (err)
+		return err;
+	if (r->e2 && r->e1->ino == r->e2->ino)
+		return 0; /* two names of one inode: nothing happens */
+	err = open_children(r);
+	if (err)
+		return err;
+	if (r->i2 && !(r->flags & RENAME_EXCHANGE) && inode_is_dir(r->i2) && r->i2->dir.live)
+		err = -ENOTEMPTY;
+	else
+		err = commit_rename(r);
+	if (!err) {
+		if (r->i2 && !(r->flags & RENAME_EXCHANGE))
+			name_dropped(r->fs, r->i2);
+		compact_dir(r->fs, r->d1);
+		compact_dir(r->fs, r->d2);
+		if (inode_wants_compact(r->i1))
+			inode_compact(r->fs, r->i1);
+	}
+	inode_close(r->fs, r->i1);
+	if (r->i2)
+		inode_close(r->fs, r->i2);
+	return err;
+}
+
+int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
+		  const char *newname, unsigned flags)
+{
+	struct rename r = {.fs = fs, .n1 = name, .n2 = newname, .flags = flags};
+	int err = name_check(name);
+
+	if (!err)
+		err = name_check(newname);
+	if (!err && (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
+		     flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)))
+		err = -EINVAL;
+	if (!err && (is_dot(name) || is_dot(newname)))
+		err = flags & RENAME_NOREPLACE && is_dot(newname) ? -EEXIST : -EBUSY;
+	if (err)
+		return err;
+	if (dir != newdir)
+		pthread_mutex_lock(&fs->rename);
+	err = open_dirs(&r, dir, newdir);
+	if (!err) {
+		r.e1 = find(r.d1, name);
+		r.e2 = find(r.d2, newname);
+		err = rename_locked(&r);
+		close_dirs(&r);
+	}
+	if (dir != newdir)
+		pthread_mutex_unlock(&fs->rename);
+	return err;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Recovery after a crash: every inode's log is read, by several threads, to find out which
+ * blocks are used. What a crash can leave is put right on the way: an append that was torn is
+ * cleared, an inode without a name is freed. Both are idempotent and change nothing that an
+ * operation which returned had made.
+ *
+ * Memory is one bit a block while it runs, and one inode a thread. Everything that does not fit
+ * (a damaged log, a block with two owners) is reported, and the filesystem is read-only until
+ * fsck has looked at it: blocks that a damaged log may own must not be given to others.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "fs.h"
+
+#define BATCH 16u /* table blocks that a thread takes at a time */
+
+struct scan {
+	struct pmemfs *fs;
+	_Atomic uint64_t *map;
+	atomic_uint shard; /* the next batch to scan */
+	atomic_size_t next;
+	pthread_mutex_t lock;
+	_Atomic uint64_t inodes, dentry_bytes, orphans;
+};
+
+/* Marks blocks as used; reports whether any was already. */
+static bool mark(struct scan *s, uint64_t block, uint64_t n)
+{
+	bool twice = false;
+
+	while (n) {
+		unsigned bit = block % 64, part = MIN(n, 64 - bit);
+		uint64_t mask = (part == 64 ? ~0ull : (1ull << part) - 1) << bit;
+
+		twice |= atomic_fetch_or_explicit(&s->map[block / 64], mask,
+						  memory_order_relaxed) & mask;
+		block += part;
+		n -= part;
+	}
+	return twice;
+}
+
+static void mark_inode(struct scan *s, const struct inode *i)
+{
+	struct extvec x;
+	bool twice = false;
+
+	extvec_init(&x);
+	inode_runs(i, &x);
+	for (size_t k = 0; k < x.n; k++)
+		twice |= mark(s, x.v[k].block, x.v[k].len);
+	extvec_done(&x);
+	if (twice)
+		fs_damage(s->fs, "inode %llu owns blocks that another owns too",
+			  (unsigned long long)i->ino);
+}
+
+/* Is everything from the log's end to the end of its segment zero? */
+static int tail_is_zero(struct pmemfs *fs, const struct log *l, bool *ret)
+{
+	uint64_t buf[512];
+
+	*ret = true;
+	for (uint64_t at = l->pos; at < l->end && *ret;) {
+		size_t n = MIN(l->end - at, sizeof(buf));
+		int err = media_read(fs->media, at, buf, n);
+
+		if (err)
+			return err;
+		for (size_t k = 0; k < n / 8; k++)
+			*ret &= !buf[k];
+		at += n;
+	}
+	return 0;
+}
+
+static int clean_tail(struct scan *s, const struct inode *i, enum log_end end)
+{
+	bool zero = false;
+	int err = end == LOG_CLEAN ? tail_is_zero(s->fs, &i->log, &zero) : 0;
+
+	return err || zero ? err : log_clear_tail(s->fs, &i->log);
+}
+
+/* An inode without a name: its slot becomes free; its blocks were never marked. */
+static void free_slot(struct scan *s, const struct inode *i)
+{
+	media_store8(s->fs->media, i->slot, head_make(HEAD_FREE, head_id(i->log.head) + 1));
+	media_flush(s->fs->media, i->slot, 8);
+	atomic_fetch_add(&s->orphans, 1);
+}
+
+static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
+{
+	struct inode *i = inode_new(ino, slot);
+	enum log_end end = LOG_CLEAN;
+	int err = inode_read(s->fs, i, &end);
+
+	if (err == -ESTALE)
+		goto out;
+	if (!err)
+		err = end == LOG_DAMAGED || (end == LOG_TORN && s->fs->was_clean)
+			      ? -EUCLEAN
+			      : clean_tail(s, i, end);
+	if (err) {
+		fs_damage(s->fs, "inode %llu (block %llu) is damaged: %s",
+			  (unsigned long long)ino, (unsigned long long)(slot / PMEMFS_BLOCK_SIZE),
+			  err == -EUCLEAN ? "its log makes no sense" : strerror(-err));
+	} else if (!i->attr.nlink) {
+		free_slot(s, i);
+		goto out;
+	} else {
+		mark_inode(s, i);
+		atomic_fetch_add(&s->dentry_bytes, i->dir.bytes);
+	}
+	itable_set_used(s->fs, ino);
+	atomic_fetch_add(&s->inodes, 1);
+out:
+	inode_delete(i);
+}
+
+/* Scans the inodes of one table block. */
+static void scan_block(struct scan *s, unsigned shard, size_t k)
+{
+	struct itblock *b = &s->fs->shard[shard].table.v[k];
+
+	if (!b->block)
+		return;
+	b->used = 0;
+	for (unsigned n = 0; n < PMEMFS_SLOTS_PER_BLOCK; n++) {
+		uint64_t slot = b->block * PMEMFS_BLOCK_SIZE + n * PMEMFS_SLOT_SIZE;
+		le64 head;
+		int err = media_read(s->fs->media, slot, &head, sizeof(head));
+
+		if (!err && !get64(head))
+			continue;
+		scan_inode(s, 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + n) * s->fs->shards + shard,
+			   slot);
+	}
+}
+
+/* The next batch of table blocks; false: no more. */
+static bool take_batch(struct scan *s, unsigned *shard, size_t *from, size_t *to)
+{
+	bool got = false;
+
+	pthread_mutex_lock(&s->lock);
+	while (!got && s->shard < s->fs->shards) {
+		size_t n = s->fs->shard[s->shard].table.n;
+
+		if (s->next < n) {
+			*shard = s->shard;
+			*from = s->next;
+			*to = s->next = MIN(n, *from + BATCH);
+			got = true;
+		} else {
+			s->shard++;
+			s->next = 0;
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	return got;
+}
+
+static void *scan_thread(void *arg)
+{
+	struct scan *s = arg;
+	unsigned shard;
+	size_t from, to;
+
+	while (take_batch(s, &shard, &from, &to))
+		for (size_t k = from; k < to; k++)
+			scan_block(s, shard, k);
+	media_fence(s->fs->media);
+	return NULL;
+}
+
+static void scan_all(struct scan *s)
+{
+	unsigned want = s->fs->options.recovery_threads, n = 0;
+	pthread_t thread[64];
+
+	if (!want)
+		want = (unsigned)MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
+	while (n + 1 < want && n < ARRAY_LEN(thread) &&
+	       !pthread_create(&thread[n], NULL, scan_thread, s))
+		n++;
+	scan_thread(s);
+	while (n)
+		pthread_join(thread[--n], NULL);
+}
+
+/* Everything that belongs to no inode of a table. */
+static void mark_fixed(struct scan *s)
+{
+	struct pmemfs *fs = s->fs;
+
+	mark(s, PMEMFS_SB_BLOCK, 1);
+	mark(s, PMEMFS_SB_REPLICA, 1);
+	mark(s, super_shard_header(&fs->sb, 0), fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS);
+	for (unsigned k = 0; k < fs->shards; k++)
+		mark_inode(s, fs->shard[k].table.inode);
+}
+
+/* Gives every block that is not marked to the allocator. */
+static void collect_free(struct scan *s)
+{
+	uint64_t start = 0, b = 0, blocks = s->fs->blocks;
+	bool in = false;
+
+	while (b < blocks) {
+		uint64_t word = atomic_load_explicit(&s->map[b / 64], memory_order_relaxed);
+		bool used = word >> b % 64 & 1;
+
+		if (used && in)
+			alloc_add(s->fs, start, b - start);
+		if (!used && !in)
+			start = b;
+		in = !used;
+		if (b % 64 == 0 && blocks - b >= 64 && (word == 0 || word == ~0ull))
+			b += 64;
+		else
+			b++;
+	}
+	if (in)
+		alloc_add(s->fs, start, blocks - start);
+}
+
+int fs_recover(struct pmemfs *fs)
+{
+	struct scan s = {.fs = fs, .lock = PTHREAD_MUTEX_INITIALIZER};
+	int err;
+
+	s.map = xcalloc(fs->blocks / 64 + 1, sizeof(s.map[0]));
+	mark_fixed(&s);
+	scan_all(&s);
+	err = media_fence(fs->media);
+	if (!err)
+		collect_free(&s);
+	for (unsigned k = 0; k < fs->shards; k++)
+		itable_scanned(fs, k);
+	atomic_store(&fs->used_inodes, atomic_load(&s.inodes));
+	atomic_store(&fs->dentry_bytes, atomic_load(&s.dentry_bytes));
+	free((void *)s.map);
+	if (!err && !fs->was_clean)
+		fs_report(fs, 2, "recovered after a crash: %llu inodes, %llu orphans freed",
+			  (unsigned long long)atomic_load(&s.inodes),
+			  (unsigned long long)atomic_load(&s.orphans));
+	return err;
+}
