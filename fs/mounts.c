@@ -165,6 +165,23 @@ static int run_fusermount(char *point, bool lazy)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
+bool mounts_have_fusermount(void)
+{
+	char *argv[] = {"fusermount3", "-V", NULL};
+	posix_spawn_file_actions_t quiet;
+	int status = -1;
+	pid_t pid;
+
+	if (posix_spawn_file_actions_init(&quiet) != 0)
+		return false;
+	posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	if (posix_spawnp(&pid, argv[0], &quiet, NULL, argv, environ) == 0)
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	posix_spawn_file_actions_destroy(&quiet);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 /* The kernel says so on the descriptor when no mount of a connection is left. */
 static bool is_connected(int fd)
 {

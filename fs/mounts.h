@@ -34,6 +34,9 @@ void mounts_find_source(const char *source, struct mount_found *ret);
 int mounts_mount(const char *source, const char *point, unsigned long flags, const char *data,
 		 int *ret_fd);
 
+/* Is there a fusermount3, for those who may not call mount(2)? */
+bool mounts_have_fusermount(void);
+
 /*
  * Unmounts every mount of the connection fd, listed as major:minor, in this mount namespace.
  * flags as for umount2(2). -EBUSY; 0 when none is left.

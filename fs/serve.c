@@ -240,13 +240,12 @@ static int make_session(struct server *s)
 /* By fusermount3, for whoever may not call mount(2). It explains its refusals itself. */
 static int mount_by_helper(struct server *s)
 {
-	if (fuse_session_mount(s->session, s->args->dir) == 0)
-		return EXIT_OK;
-	report(REPORT_ERROR,
-	       "fusermount3 could not mount on %s: is the package fuse3 installed, and is the "
-	       "directory yours?",
-	       s->args->dir);
-	return EXIT_MOUNT;
+	if (!mounts_have_fusermount()) {
+		report(REPORT_ERROR, "only root can mount without fusermount3: install the package "
+				     "fuse3");
+		return EXIT_USAGE;
+	}
+	return fuse_session_mount(s->session, s->args->dir) == 0 ? EXIT_OK : EXIT_MOUNT;
 }
 
 static int mount_kernel(struct server *s)
@@ -378,7 +377,8 @@ static int run_loop(struct server *s)
 		return -ENOMEM;
 	sigaction(SIGUSR1, &sa, NULL);
 	fuse_loop_cfg_set_max_threads(config, s->args->options->max_threads);
-	fuse_loop_cfg_set_idle_threads(config, -1);
+	/* Idle threads stay: starting one costs more than keeping it. */
+	fuse_loop_cfg_set_idle_threads(config, s->args->options->max_threads);
 	s->main = pthread_self();
 	if (daemon_on_stop(on_signal, s))
 		on_signal(s, 1);
