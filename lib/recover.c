@@ -18,10 +18,10 @@
 
 struct scan {
 	struct pmemfs *fs;
-	_Atomic uint64_t *map;
-	atomic_uint shard; /* the next batch to scan */
-	atomic_size_t next;
+	uint64_t *map;	/* a bit for each used block; changed atomically */
 	pthread_mutex_t lock;
+	unsigned shard; /* under the lock: the next batch to scan */
+	size_t next;
 	_Atomic uint64_t inodes, dentry_bytes, orphans;
 };
 
@@ -34,8 +34,7 @@ static bool mark(struct scan *s, uint64_t block, uint64_t n)
 		unsigned bit = block % 64, part = MIN(n, 64 - bit);
 		uint64_t mask = (part == 64 ? ~0ull : (1ull << part) - 1) << bit;
 
-		twice |= atomic_fetch_or_explicit(&s->map[block / 64], mask,
-						  memory_order_relaxed) & mask;
+		twice |= __atomic_fetch_or(&s->map[block / 64], mask, __ATOMIC_RELAXED) & mask;
 		block += part;
 		n -= part;
 	}
@@ -211,7 +210,7 @@ static void collect_free(struct scan *s)
 	bool in = false;
 
 	while (b < blocks) {
-		uint64_t word = atomic_load_explicit(&s->map[b / 64], memory_order_relaxed);
+		uint64_t word = s->map[b / 64];
 		bool used = word >> b % 64 & 1;
 
 		if (used && in)
@@ -243,7 +242,7 @@ int fs_recover(struct pmemfs *fs)
 		itable_scanned(fs, k);
 	atomic_store(&fs->used_inodes, atomic_load(&s.inodes));
 	atomic_store(&fs->dentry_bytes, atomic_load(&s.dentry_bytes));
-	free((void *)s.map);
+	free(s.map);
 	if (!err && !fs->was_clean)
 		fs_report(fs, 2, "recovered after a crash: %llu inodes, %llu orphans freed",
 			  (unsigned long long)atomic_load(&s.inodes),
