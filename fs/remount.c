@@ -41,8 +41,10 @@ static int fail(const char *dir, int error)
 		return EXIT_MOUNT;
 	case EROFS:
 		report(REPORT_ERROR,
-		       "%s cannot be written to: its medium is read-only, or it is damaged and "
-		       "needs fsck.pmemfs",
+		       "%s cannot become writable: its medium is read-only, or it is damaged, "
+		       "or it "
+		       "was mounted read-only after a crash; unmount it, and mount or check it "
+		       "anew",
 		       dir);
 		return EXIT_MOUNT;
 	case EPERM:

@@ -85,23 +85,42 @@ static int fail_open(const struct server *s, int error, const char *why)
 }
 
 /*
- * One that is mounted read-only is opened for writing all the same if it can be, so that it can
- * be remounted: the library does not write. A daemon of the last mount may still be ending, so
- * there is a wait for it; but none if a mount is plainly there.
+ * For a read-only mount. If it was unmounted cleanly, the library does not write, and the
+ * medium is opened for writing all the same if it can be, so that it can be remounted. After a
+ * crash recovery has to write; it then does so to private copies, and there is no remounting.
+ */
+static int open_readonly(struct server *s, unsigned flags, const char **ret_why)
+{
+	const char *device = s->args->device;
+	struct pmemfs_info info = {0};
+	int r = media_open(device, flags, &s->media, ret_why);
+
+	if (r == -EROFS || r == -EACCES || r == -EPERM)
+		r = media_open(device, flags | MEDIA_READONLY, &s->media, ret_why);
+	if (r || (pmemfs_probe(s->media, &info, ret_why) == 0 && info.clean))
+		return r;
+	media_close(s->media);
+	s->media = NULL;
+	return media_open(device, flags | MEDIA_READONLY | MEDIA_SHADOW, &s->media, ret_why);
+}
+
+/*
+ * The daemon of the last mount may still be ending, so there is a wait for it; but none if a
+ * mount is plainly there.
  */
 static int open_medium(struct server *s)
 {
-	bool readonly = s->args->options->flags & MS_RDONLY;
-	const char *device = s->args->device, *why = NULL;
+	const char *why = NULL;
 	struct mount_found other;
 	unsigned flags;
 	int r;
 
 	mounts_find_source(s->args->source, &other);
 	flags = other.found ? 0 : MEDIA_WAIT;
-	r = media_open(device, flags, &s->media, &why);
-	if (readonly && (r == -EROFS || r == -EACCES || r == -EPERM))
-		r = media_open(device, flags | MEDIA_READONLY, &s->media, &why);
+	if (s->args->options->flags & MS_RDONLY)
+		r = open_readonly(s, flags, &why);
+	else
+		r = media_open(s->args->device, flags, &s->media, &why);
 	return r ? fail_open(s, r, why) : EXIT_OK;
 }
 
@@ -241,8 +260,9 @@ static int make_session(struct server *s)
 static int mount_by_helper(struct server *s)
 {
 	if (!mounts_have_fusermount()) {
-		report(REPORT_ERROR, "only root can mount without fusermount3: install the package "
-				     "fuse3");
+		report(REPORT_ERROR,
+		       "only root can mount without fusermount3: install the package "
+		       "fuse3");
 		return EXIT_USAGE;
 	}
 	return fuse_session_mount(s->session, s->args->dir) == 0 ? EXIT_OK : EXIT_MOUNT;
