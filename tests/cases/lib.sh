@@ -8,7 +8,7 @@
 #                 there (the baseline that pmemfs is held against), the others are skipped.
 
 set -Eeuo pipefail
-trap 'echo "${BASH_SOURCE[0]##*/}:$LINENO: failed: $BASH_COMMAND" >&2' ERR
+trap '[ "$BASH_SUBSHELL" -gt 0 ] || echo "${BASH_SOURCE[0]##*/}:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 export LC_ALL=C
 umask 022
 
@@ -121,7 +121,7 @@ new_fs() {
 daemon_pid() {
 	local pid inode
 	inode=$(stat -Lc %i "${1:-$IMG}")
-	for pid in $(grep -sl " $inode  *${1:-$IMG}\$" /proc/[0-9]*/maps | cut -d/ -f3); do
+	for pid in $({ grep -sl " $inode  *${1:-$IMG}\$" /proc/[0-9]*/maps || :; } | cut -d/ -f3); do
 		ls -l "/proc/$pid/fd" 2>/dev/null | grep -q ' /dev/fuse$' && echo "$pid" && return
 	done
 	return 1

@@ -60,16 +60,20 @@ touch -d "$old" .
 rm f4
 [ "$(at)" -gt 1500000000 ] || die "unlink left the directory's mtime"
 
+# The time of birth; libfuse hands it on from 3.18 on.
+birth_of() { sysx btime born; }
+! baseline && "$MOUNT" --version | grep -Eq 'libfuse 3\.1[0-7]\.' && birth_of() { :; }
 now=$(date +%s)
 : >born
-birth=$(sysx btime born)
-[ "$birth" -ge $((now - 2)) ] && [ "$birth" -le $((now + 2)) ] || die "born at $birth, now $now"
+birth=$(birth_of)
+[ -z "$birth" ] || { [ "$birth" -ge $((now - 2)) ] && [ "$birth" -le $((now + 2)) ]; } ||
+	die "born at $birth, now $now"
 touch -d "$old" born
-expect_equal "$(sysx btime born)" "$birth"
+expect_equal "$(birth_of)" "$birth"
 
 check() {
 	expect_equal "$(TZ=UTC find "$MNT" -printf '%p %A+ %T+ %C+\n' | sort | sed 's/^\(\S*\) \S* /\1 /')" "$before"
-	expect_equal "$(sysx btime "$MNT/born")" "$birth"
+	expect_equal "$(cd "$MNT" && birth_of)" "$birth"
 }
 before=$(TZ=UTC find "$MNT" -printf '%p %A+ %T+ %C+\n' | sort | sed 's/^\(\S*\) \S* /\1 /')
 cd "$T"
