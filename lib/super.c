@@ -410,7 +410,7 @@ static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, 
 	i->attr.mode = S_IFDIR | (o->root_mode ? o->root_mode & 07777 : 0755);
 	i->attr.uid = o->root_uid;
 	i->attr.gid = o->root_gid;
-	i->attr.nlink = 2;
+	i->attr.nlink = 1;
 	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
 	i->parent = PMEMFS_ROOT_INO;
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;

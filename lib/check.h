@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of the checker (fsck): its problem table and what the passes share.
+ *
+ * Passes: 1 superblock, 2 journal, 3 inodes and their logs, 4 names, 5 blocks, 6 file data.
+ * Each reads with the functions of the core that mount and recovery use. What passes 3 and 4
+ * decide to repair is carried out after pass 4, by ordinary transactions, once it is known
+ * which blocks are free.
+ */
+#ifndef PMEMFS_CHECK_H
+#define PMEMFS_CHECK_H
+
+#include "fs.h"
+
+/* Hundreds are the pass. Never renumbered: scripts and tests know them. */
+enum check_code {
+	CHECK_SB_PRIMARY = 101, /* damaged; the replica is good */
+	CHECK_SB_REPLICA = 102,
+	CHECK_SB_DIFFER = 103, /* both valid, same sequence, not the same */
+
+	CHECK_TABLE = 201,	/* a shard's inode table cannot be read */
+	CHECK_JOURNAL = 202,	/* a committed record makes no sense */
+	CHECK_JOURNAL_IO = 203, /* the medium failed */
+
+	CHECK_HEAD = 301,	   /* head word damaged */
+	CHECK_LOG_DAMAGED = 302,   /* a record in the middle does not verify */
+	CHECK_LOG_SENSE = 303,	   /* a record verifies and makes no sense */
+	CHECK_LOG_EMPTY = 304,	   /* no first record */
+	CHECK_LOG_TAIL = 305,	   /* clean, but bytes after the log's end */
+	CHECK_INODE_IO = 306,	   /* the medium failed */
+	CHECK_SLOT_RESERVED = 307, /* reserved bytes of the slot */
+	CHECK_REC_RESERVED = 308,  /* reserved bytes of a record */
+	CHECK_TIME = 309,	   /* nanoseconds of a second or more */
+	CHECK_SIZE = 310,	   /* a size where none belongs */
+	CHECK_DIR_NLINK = 311,	   /* a directory stores a link count other than 0 and 1 */
+	CHECK_ORPHAN = 312,	   /* clean, but an inode without names or users */
+	CHECK_HEADER = 313,	   /* bytes beside the table inode in a shard header */
+	CHECK_TABLE_KIND = 314,	   /* a table inode is no plain file */
+	CHECK_TABLE_IO = 315,	   /* a block of an inode table cannot be read */
+
+	CHECK_ROOT = 401,	   /* there is no usable root directory */
+	CHECK_DANGLING = 402,	   /* an entry names an inode that is not there */
+	CHECK_ENTRY_TYPE = 403,	   /* an entry's type is not its inode's */
+	CHECK_SECOND_NAME = 404,   /* a directory has a second name */
+	CHECK_NAMES_ROOT = 405,	   /* an entry names the root */
+	CHECK_PARENT = 406,	   /* a directory's parent is not the one that names it */
+	CHECK_NLINK = 407,	   /* link count */
+	CHECK_UNREACHABLE = 408,   /* no name leads here */
+	CHECK_LOOP = 409,	   /* a directory inside itself */
+	CHECK_REMOVED_NAMED = 410, /* a name leads to an inode that was removed */
+
+	CHECK_SHARED = 501,	/* blocks with several owners */
+	CHECK_SAVED_LIST = 502, /* the saved free list cannot be read */
+	CHECK_SAVED_USED = 503, /* it says free what is not */
+	CHECK_SAVED_LEAK = 504, /* it misses free blocks */
+	CHECK_FREE_COUNT = 505,
+	CHECK_INODE_COUNT = 506,
+	CHECK_DENTRY_COUNT = 507,
+
+	CHECK_DATA = 601,    /* checksum */
+	CHECK_DATA_IO = 602, /* the medium failed */
+	CHECK_CSUM_IO = 603, /* the checksums themselves cannot be read */
+
+	CHECK_REPAIR_FAILED = 901,
+	CHECK_REPAIRS_LEFT = 902, /* nothing was repaired, for want of knowing what is free */
+};
+
+/* What a message can speak of; which it does says the table. */
+struct problem {
+	enum check_code code;
+	uint64_t ino;	  /* %i */
+	uint64_t ino2;	  /* %j */
+	uint64_t off;	  /* %o: a byte offset; %b: its block */
+	uint64_t num;	  /* %n */
+	uint64_t want;	  /* %w */
+	const char *name; /* %s */
+};
+
+/* What is known of an inode. */
+struct check_inode {
+	uint64_t parent; /* a directory: what its log says */
+	uint64_t named;	 /* the directory that names it (the first one found) */
+	uint32_t nlink;	 /* what its log says */
+	uint32_t names;	 /* entries that name it */
+	uint8_t type;	 /* DT_*, 0: no inode here */
+	uint8_t flags;
+};
+#define CI_BAD	   0x01u /* used, but its log cannot be read */
+#define CI_ORPHAN  0x02u /* nlink 0 and no name: will be freed */
+#define CI_ONPATH  0x04u
+#define CI_REACHED 0x08u /* a path from the root, or from where it will be reconnected */
+#define CI_DATA	   0x10u /* has blocks with checksums */
+#define CI_FULL	   0x20u /* a directory with entries */
+#define CI_PARENT  0x40u /* `named` is the directory that its log calls its parent */
+#define CI_KEPT	   0x80u /* the one entry of several that stays was seen */
+
+/* The inodes of a shard: a run of table blocks follows another in v. */
+struct check_table {
+	struct check_run {
+		uint64_t start, len, base; /* logical blocks; index into v / slots per block */
+	} * run;
+	size_t runs, cap;
+	struct check_inode *v;
+	uint64_t n; /* slots */
+};
+
+/* A repair that was agreed to. */
+enum fix_kind {			/* in the order in which they are carried out */
+		FIX_TAIL,	/* clear what stands after the log's end */
+		FIX_RESTATE,	/* write the log anew, with what is wrong corrected */
+		FIX_ENTRY,	/* remove the entry with cookie `arg` of directory ino */
+		FIX_ENTRY_TYPE, /* give it the type of its inode */
+		FIX_PARENT,	/* ino's parent is `arg` */
+		FIX_NLINK,	/* ino's link count is `arg` */
+		FIX_RECONNECT,	/* name it in lost+found */
+		FIX_FREE,	/* free the inode */
+		FIX_KINDS,
+};
+struct fix {
+	enum fix_kind kind;
+	uint64_t ino, arg;
+};
+
+struct check {
+	struct media *m;
+	const struct pmemfs_check_options *o;
+	struct pmemfs_check_result *res;
+	struct pmemfs_super sb;
+	struct pmemfs *fs;
+	struct check_table *table;
+	bool was_clean;
+	bool blocks_unknown; /* an inode's blocks are not known: nothing may be allocated */
+	bool names_unknown;  /* a directory cannot be read: what it names is not known */
+	bool no_root;
+	bool unsound;	  /* damage to the structure stays: not to be marked clean */
+	bool changed;	  /* the medium was written by a repair */
+	bool recount;	  /* what was saved at unmount is to be written anew */
+	uint64_t *owned;  /* a bit for each block */
+	uint64_t *shared; /* blocks with a second owner; NULL: none */
+	uint64_t used_blocks, inodes, dentry_bytes, written;
+	uint64_t data_done; /* blocks */
+	struct fix *fix;
+	size_t fixes, fixcap;
+};
+
+/* ---- check_problem.c ---- */
+
+/* Counts and reports the problem; true: it shall be repaired now, and counts as fixed. */
+bool check_problem(struct check *c, const struct problem *p);
+/* Reports that a repair that was agreed to failed, and takes it back from the count. */
+void check_repair_failed(struct check *c, uint64_t ino, int error);
+/* Reports that n agreed repairs were not tried, and takes them back from the count. */
+void check_repairs_left(struct check *c, uint64_t n);
+void check_progress(struct check *c, unsigned pass, uint64_t done, uint64_t total);
+/* Whether this problem has a repair at all. */
+bool check_code_fixable(enum check_code code);
+
+/* ---- check_map.c: inodes and blocks in DRAM ---- */
+
+int check_map_make(struct check *c); /* after the tables were loaded */
+void check_map_free(struct check *c);
+/* NULL: no such slot. ret_slot (may be NULL) is its byte offset. */
+struct check_inode *check_find(struct check *c, uint64_t ino, uint64_t *ret_slot);
+/* Calls fn for each slot of all tables. A negative errno ends it. */
+typedef int (*check_fn)(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci);
+int check_each(struct check *c, unsigned pass, check_fn fn);
+/* The blocks belong to somebody now. */
+void check_own(struct check *c, uint64_t block, uint64_t n);
+bool check_is_owned(const struct check *c, uint64_t block);
+/* The next run of blocks at or after *at that nobody owns. False: none. */
+bool check_next_free(const struct check *c, uint64_t *at, uint64_t *ret_n);
+/* The path of an inode as far as it is known, for messages. */
+const char *check_path(struct check *c, uint64_t ino, char *buf, size_t size);
+
+/* ---- the passes ---- */
+
+/* Reads an inode as the core does. 0, or a negative errno: then *ret is NULL. */
+int check_read(struct check *c, uint64_t ino, uint64_t slot, struct inode **ret);
+
+int check_inodes(struct check *c); /* check_inode.c */
+int check_names(struct check *c);  /* check_name.c */
+int check_blocks(struct check *c); /* check_block.c */
+int check_data(struct check *c);   /* check_data.c */
+
+/* ---- check_fix.c ---- */
+
+/* Before the first change: a crash from here on asks for recovery. */
+int check_dirty(struct check *c);
+void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t arg);
+/* Carries out what was agreed to. */
+int check_repair(struct check *c);
+
+#endif

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Repairs: what passes 3 and 4 found and was agreed to, as ordinary transactions of the core.
+ *
+ * Each is atomic and leaves the filesystem better than it was, so fsck may be killed at any
+ * moment and run again. Before the first one the superblock stops saying "clean": a mount would
+ * then recover. All is done at the end, when it is known which blocks are free; where that is
+ * not known, because an inode cannot be read, nothing is repaired that could take a block.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+#define NSEC	   1000000000
+#define LOST_FOUND "lost+found"
+
+int check_dirty(struct check *c)
+{
+	struct pmemfs_super *sb = &c->fs->sb;
+
+	if (c->changed)
+		return 0;
+	c->changed = true;
+	sb->state = put32(get32(sb->state) & ~PMEMFS_STATE_CLEAN);
+	sb->mounts = put32(get32(sb->mounts) + 1); /* log ids are made from it */
+	sb->saved_list = put64(0);
+	return super_write(c->m, sb);
+}
+
+void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t arg)
+{
+	c->fix = grow_array(c->fix, &c->fixcap, c->fixes + 1, sizeof(c->fix[0]));
+	c->fix[c->fixes++] = (struct fix){kind, ino, arg};
+}
+
+/* ---- records -------------------------------------------------------------------------------
+ */
+
+/* Room for one removal and one addition. */
+struct dir_record {
+	struct pmemfs_dirup u;
+	uint8_t data[8 + PMEMFS_DENTRY_SIZE(PMEMFS_NAME_MAX)] __attribute__((aligned(8)));
+};
+
+/* Neither removals nor additions change the directory's time: nobody used it. */
+static void dir_record_begin(struct dir_record *r, const struct inode *dir)
+{
+	*r = (struct dir_record){.u.h.type = REC_DIR};
+	r->u.time_sec = put64(dir->attr.mtime.tv_sec);
+	r->u.time_nsec = put32(dir->attr.mtime.tv_nsec);
+	r->u.h.len = put16(sizeof(r->u) / 8);
+}
+
+static void dir_record_del(struct dir_record *r, const struct dent *e)
+{
+	le64 cookie = put64(e->cookie);
+
+	memcpy(r->data, &cookie, sizeof(cookie));
+	r->u.dels = 1;
+	r->u.h.len = put16((sizeof(r->u) + sizeof(cookie)) / 8);
+}
+
+static void dir_record_add(struct dir_record *r, const struct inode *dir, const char *name,
+			   unsigned len, uint64_t ino, unsigned type)
+{
+	struct pmemfs_dentry *e = (void *)(r->data + 8u * r->u.dels);
+
+	*e = (struct pmemfs_dentry){put64(ino), put64(dir->dir.next_cookie), type, len};
+	memcpy(e->name, name, len);
+	r->u.adds = 1;
+	r->u.h.len = put16(get16(r->u.h.len) + PMEMFS_DENTRY_SIZE(len) / 8);
+}
+
+struct attr_record {
+	struct pmemfs_update u;
+	le64 field[2];
+};
+
+/* mask: UP_NLINK, UP_PARENT or both. */
+static void attr_record_make(struct attr_record *r, const struct inode *i, unsigned mask,
+			     uint64_t nlink, uint64_t parent)
+{
+	unsigned n = 0;
+
+	*r = (struct attr_record){.u.h.type = REC_UPDATE, .u.mask = put16(mask)};
+	r->u.ctime_sec = put64(i->attr.ctime.tv_sec);
+	r->u.ctime_nsec = put32(i->attr.ctime.tv_nsec);
+	if (mask & UP_NLINK)
+		r->field[n++] = put64(nlink);
+	if (mask & UP_PARENT)
+		r->field[n++] = put64(parent);
+	r->u.h.len = put16((sizeof(r->u) + n * 8) / 8);
+}
+
+static int commit_record(struct check *c, struct inode *i, struct pmemfs_rec *rec)
+{
+	struct txn t;
+
+	txn_begin(&t, c->fs, ALLOC_RESERVE);
+	txn_add(&t, i, rec);
+	return txn_commit(&t);
+}
+
+/* ---- one inode -----------------------------------------------------------------------------
+ */
+
+/* The core would not open an inode with such a tail. */
+static int fix_tail(struct check *c, uint64_t ino)
+{
+	enum log_end end;
+	struct inode *i;
+	uint64_t slot;
+	int r;
+
+	if (ino & PMEMFS_INO_TABLE)
+		return log_clear_tail(c->fs,
+				      &c->fs->shard[ino & ~PMEMFS_INO_TABLE].table.inode->log);
+	if (!check_find(c, ino, &slot))
+		return -ESTALE;
+	i = inode_new(ino, slot);
+	r = inode_read(c->fs, i, &end);
+	if (!r)
+		r = log_clear_tail(c->fs, &i->log);
+	inode_delete(i);
+	return r;
+}
+
+static void correct_time(struct timespec *t)
+{
+	if (t->tv_nsec < 0 || t->tv_nsec >= NSEC)
+		t->tv_nsec = 0;
+}
+
+static void correct_attr(struct inode *i)
+{
+	uint32_t mode = i->attr.mode;
+
+	correct_time(&i->attr.atime);
+	correct_time(&i->attr.mtime);
+	correct_time(&i->attr.ctime);
+	correct_time(&i->attr.btime);
+	i->flags = 0;
+	if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
+		i->attr.size = 0;
+	if (S_ISDIR(mode))
+		i->attr.nlink = MIN(i->attr.nlink, 1u);
+}
+
+static int fix_restate(struct check *c, uint64_t ino)
+{
+	struct inode *i;
+	int r;
+
+	if (ino & PMEMFS_INO_TABLE) {
+		i = c->fs->shard[ino & ~PMEMFS_INO_TABLE].table.inode;
+		correct_attr(i);
+		return inode_compact(c->fs, i);
+	}
+	r = inode_open(c->fs, ino, true, &i);
+	if (r)
+		return r;
+	correct_attr(i);
+	r = inode_compact(c->fs, i);
+	inode_close(c->fs, i);
+	return r;
+}
+
+static int fix_attr(struct check *c, uint64_t ino, unsigned mask, uint64_t value)
+{
+	struct attr_record rec;
+	struct inode *i;
+	int r = inode_open(c->fs, ino, true, &i);
+
+	if (r)
+		return r;
+	attr_record_make(&rec, i, mask, value, value);
+	r = commit_record(c, i, &rec.u.h);
+	inode_close(c->fs, i);
+	return r;
+}
+
+/* The last reference to an inode without names frees it. */
+static int fix_free(struct check *c, uint64_t ino)
+{
+	uint64_t slot;
+	le64 head;
+	struct inode *i;
+	int r = inode_get(c->fs, ino, &i);
+
+	if (r)
+		return r;
+	slot = i->slot;
+	inode_put(c->fs, i, 1);
+	r = media_read(c->m, slot, &head, sizeof(head));
+	if (!r && head_where(get64(head)) != HEAD_FREE)
+		r = -EIO;
+	return r;
+}
+
+/* ---- entries -------------------------------------------------------------------------------
+ */
+
+static int remove_entry(struct check *c, struct inode *dir, const struct dent *e)
+{
+	struct dir_record rec;
+
+	if (!e)
+		return -ENOENT;
+	dir_record_begin(&rec, dir);
+	dir_record_del(&rec, e);
+	return commit_record(c, dir, &rec.u.h);
+}
+
+static int fix_entry(struct check *c, uint64_t ino, uint64_t cookie)
+{
+	struct inode *dir;
+	int r = inode_open(c->fs, ino, true, &dir);
+
+	if (r)
+		return r;
+	r = remove_entry(c, dir, dir_find_cookie(&dir->dir, cookie));
+	inode_close(c->fs, dir);
+	return r;
+}
+
+static int fix_entry_type(struct check *c, uint64_t ino, uint64_t cookie)
+{
+	const struct check_inode *ci;
+	const struct dent *e;
+	struct dir_record rec;
+	struct inode *dir;
+	int r = inode_open(c->fs, ino, true, &dir);
+
+	if (r)
+		return r;
+	e = dir_find_cookie(&dir->dir, cookie);
+	ci = e ? check_find(c, e->ino, NULL) : NULL;
+	if (ci) {
+		dir_record_begin(&rec, dir);
+		dir_record_del(&rec, e);
+		dir_record_add(&rec, dir, e->name, e->namelen, e->ino, ci->type);
+		r = commit_record(c, dir, &rec.u.h);
+	}
+	inode_close(c->fs, dir);
+	return r;
+}
+
+/* Takes the name away that makes a directory part of itself. */
+static int remove_name(struct check *c, uint64_t ino, uint64_t named)
+{
+	const struct dent *e = NULL;
+	struct inode *dir;
+	int r = inode_open(c->fs, named, true, &dir);
+
+	if (r)
+		return r;
+	for (size_t k = 0; k < dir->dir.n && !e; k++)
+		if (dir->dir.vec[k].e && dir->dir.vec[k].e->ino == ino)
+			e = dir->dir.vec[k].e;
+	if (e)
+		r = remove_entry(c, dir, e);
+	inode_close(c->fs, dir);
+	return r;
+}
+
+static int get_lost_found(struct check *c, uint64_t *ret)
+{
+	const struct pmemfs_cred root = {0};
+	struct pmemfs_attr attr;
+	int r = pmemfs_lookup(c->fs, PMEMFS_ROOT_INO, LOST_FOUND, &attr);
+
+	if (r == -ENOENT)
+		r = pmemfs_make(c->fs, PMEMFS_ROOT_INO, LOST_FOUND, S_IFDIR | 0700, 0, 0, NULL,
+				&root, &attr);
+	if (r)
+		return r;
+	pmemfs_forget(c->fs, attr.ino, 1);
+	*ret = attr.ino;
+	return S_ISDIR(attr.mode) ? 0 : -ENOTDIR;
+}
+
+/* A name that is not taken: #INO, #INO.1, ... */
+static void choose_name(const struct inode *dir, uint64_t ino, char *ret, size_t size)
+{
+	snprintf(ret, size, "#%" PRIu64, ino);
+	for (unsigned k = 1; dir_find(&dir->dir, ret, strlen(ret)); k++)
+		snprintf(ret, size, "#%" PRIu64 ".%u", ino, k);
+}
+
+/* Both records become true together. */
+static int connect(struct check *c, struct inode *dir, struct inode *i)
+{
+	bool is_dir = inode_is_dir(i);
+	struct dir_record entry;
+	struct attr_record attr;
+	struct txn t;
+	char name[64];
+
+	choose_name(dir, i->ino, name, sizeof(name));
+	dir_record_begin(&entry, dir);
+	dir_record_add(&entry, dir, name, strlen(name), i->ino, IFTODT(i->attr.mode));
+	attr_record_make(&attr, i, UP_NLINK | (is_dir ? UP_PARENT : 0), 1, dir->ino);
+	txn_begin(&t, c->fs, ALLOC_RESERVE);
+	txn_add(&t, dir, &entry.u.h);
+	txn_add(&t, i, &attr.u.h);
+	return txn_commit(&t);
+}
+
+static int fix_reconnect(struct check *c, uint64_t ino)
+{
+	const struct check_inode *ci = check_find(c, ino, NULL);
+	struct inode *dir, *i;
+	uint64_t lost;
+	int r = get_lost_found(c, &lost);
+
+	if (!r && ci->named)
+		r = remove_name(c, ino, ci->named);
+	if (r)
+		return r;
+	r = inode_open(c->fs, lost, true, &dir);
+	if (r)
+		return r;
+	r = inode_open(c->fs, ino, true, &i);
+	if (!r) {
+		r = connect(c, dir, i);
+		inode_close(c->fs, i);
+	}
+	inode_close(c->fs, dir);
+	return r;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------
+ */
+
+static int apply_fix(struct check *c, const struct fix *f)
+{
+	switch (f->kind) {
+	case FIX_TAIL:
+		return fix_tail(c, f->ino);
+	case FIX_RESTATE:
+		return fix_restate(c, f->ino);
+	case FIX_ENTRY:
+		return fix_entry(c, f->ino, f->arg);
+	case FIX_ENTRY_TYPE:
+		return fix_entry_type(c, f->ino, f->arg);
+	case FIX_RECONNECT:
+		return fix_reconnect(c, f->ino);
+	case FIX_PARENT:
+		return fix_attr(c, f->ino, UP_PARENT, f->arg);
+	case FIX_NLINK:
+		return fix_attr(c, f->ino, UP_NLINK, f->arg);
+	case FIX_FREE:
+		return fix_free(c, f->ino);
+	case FIX_KINDS:
+		break;
+	}
+	return -EINVAL;
+}
+
+static int set_used(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+{
+	if (ci->type || ci->flags & CI_BAD)
+		itable_set_used(c->fs, ino);
+	return 0;
+}
+
+/* The allocator learns what is free from what pass 3 saw. */
+static void set_free_space(struct check *c)
+{
+	uint64_t at = 0, n;
+
+	for (unsigned s = 0; s < c->fs->shards; s++) {
+		rangemap_free(&c->fs->shard[s].small);
+		rangemap_free(&c->fs->shard[s].huge);
+	}
+	atomic_store(&c->fs->free, 0);
+	for (; check_next_free(c, &at, &n); at += n)
+		alloc_add(c->fs, at, n);
+	check_each(c, 0, set_used);
+	for (unsigned s = 0; s < c->fs->shards; s++)
+		itable_scanned(c->fs, s);
+	atomic_store(&c->fs->used_inodes, c->inodes);
+	atomic_store(&c->fs->dentry_bytes, c->dentry_bytes);
+}
+
+static bool space_known(const struct check *c)
+{
+	return !c->blocks_unknown && !c->shared;
+}
+
+int check_repair(struct check *c)
+{
+	int r;
+
+	if (c->o->fix == PMEMFS_FIX_NONE)
+		return 0;
+	if (!space_known(c)) {
+		if (c->fixes)
+			check_repairs_left(c, c->fixes);
+		return 0;
+	}
+	set_free_space(c);
+	if (!c->fixes)
+		return 0;
+	r = check_dirty(c);
+	/* In the order of the kinds: the core opens no inode whose log has a tail. */
+	for (unsigned kind = 0; kind < FIX_KINDS && !r; kind++)
+		for (size_t k = 0; k < c->fixes; k++) {
+			int err = c->fix[k].kind == kind ? apply_fix(c, &c->fix[k]) : 0;
+
+			if (err)
+				check_repair_failed(c, c->fix[k].ino, err);
+		}
+	icache_drop(c->fs, NULL);
+	return r;
+}

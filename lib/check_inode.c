@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pass 3: every slot of every inode table, and every record of every log.
+ *
+ * The logs are read by log_walk and applied by inode_apply, as at mount; what is looked at
+ * besides are the bytes that those do not need: reserved ones, and what stands after a log's
+ * end. After a clean unmount that is zeros. After a crash it may be a torn append, which is
+ * cleared as recovery would; an inode without names is then an orphan of a file that was open.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "check.h"
+
+#define NSEC 1000000000u
+
+/* A log being read. */
+struct reading {
+	struct check *c;
+	struct inode *inode;
+	uint64_t last;	   /* offset of the record that was last seen */
+	uint64_t reserved; /* of the first one with reserved bytes set, 0: none */
+	uint32_t nsec;	   /* the largest seen */
+};
+
+static bool all_zero(const void *p, size_t len)
+{
+	const uint8_t *b = p;
+
+	return !len || (!b[0] && !memcmp(b, b + 1, len - 1));
+}
+
+/* ---- records -------------------------------------------------------------------------------
+ */
+
+static void look_time(struct reading *rd, const struct pmemfs_time *t, bool *clean)
+{
+	rd->nsec = MAX(rd->nsec, get32(t->nsec));
+	*clean &= !get32(t->reserved);
+}
+
+/* inode_apply took it, so every field that is looked at is there. */
+static bool update_clean(struct reading *rd, const struct pmemfs_update *u)
+{
+	unsigned mask = get16(u->mask);
+	const char *p = (const char *)(u + 1);
+	bool clean = true;
+
+	rd->nsec = MAX(rd->nsec, get32(u->ctime_nsec));
+	if (mask & UP_SIZE)
+		p += 8;
+	if (mask & UP_PERM) {
+		clean &= !get32(((const struct pmemfs_perm *)(const void *)p)->flags);
+		p += sizeof(struct pmemfs_perm);
+	}
+	if (mask & UP_NLINK)
+		p += 8;
+	for (unsigned bit = UP_ATIME; bit <= UP_MTIME; bit <<= 1)
+		if (mask & bit) {
+			look_time(rd, (const void *)p, &clean);
+			p += sizeof(struct pmemfs_time);
+		}
+	if (mask & UP_PARENT)
+		p += 8;
+	if (mask & UP_BASE)
+		look_time(rd, &((const struct pmemfs_base *)(const void *)p)->btime, &clean);
+	return clean;
+}
+
+static bool dir_clean(struct reading *rd, const struct pmemfs_dirup *u)
+{
+	const char *p = (const char *)(u + 1) + 8u * u->dels;
+	bool clean = !get16(u->reserved);
+
+	rd->nsec = MAX(rd->nsec, get32(u->time_nsec));
+	for (unsigned k = 0; k < u->adds; k++) {
+		const struct pmemfs_dentry *e = (const void *)p;
+		uint32_t size = PMEMFS_DENTRY_SIZE(e->namelen);
+
+		clean &= all_zero(e->name + e->namelen, size - 18u - e->namelen);
+		p += size;
+	}
+	return clean;
+}
+
+static bool record_clean(struct reading *rd, const struct pmemfs_rec *rec)
+{
+	const struct pmemfs_xattr *x = (const void *)rec;
+	const struct pmemfs_symlink *s = (const void *)rec;
+	uint32_t used;
+
+	switch (rec->type) {
+	case REC_UPDATE:
+		return update_clean(rd, (const void *)rec);
+	case REC_DIR:
+		return dir_clean(rd, (const void *)rec);
+	case REC_XATTR:
+		rd->nsec = MAX(rd->nsec, get32(x->ctime_nsec));
+		used = (uint32_t)sizeof(*x) + x->namelen + get32(x->valuelen);
+		return !get16(x->reserved) && !get32(x->reserved2) &&
+		       all_zero((const char *)rec + used, rec_len(rec) - used);
+	case REC_SYMLINK:
+		used = (uint32_t)sizeof(*s) + get32(s->targetlen);
+		return !get32(s->reserved) &&
+		       all_zero((const char *)rec + used, rec_len(rec) - used);
+	default:
+		return true;
+	}
+}
+
+static int read_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
+{
+	struct reading *rd = arg;
+	int r;
+
+	rd->last = off;
+	r = inode_apply(rd->c->fs, rd->inode, rec, off, NULL);
+	if (!r && !rd->reserved && !record_clean(rd, rec))
+		rd->reserved = off;
+	return r;
+}
+
+int check_read(struct check *c, uint64_t ino, uint64_t slot, struct inode **ret)
+{
+	struct inode *i = inode_new(ino, slot);
+	enum log_end end;
+	int r = inode_read(c->fs, i, &end);
+
+	if (r || end == LOG_DAMAGED) {
+		inode_delete(i);
+		return r ? r : -EUCLEAN;
+	}
+	*ret = i;
+	return 0;
+}
+
+/* ---- one inode -----------------------------------------------------------------------------
+ */
+
+/* Asks about a problem of an inode that is corrected by stating it anew. */
+static bool restate(struct check *c, enum check_code code, uint64_t ino, uint64_t off,
+		    uint64_t num)
+{
+	return check_problem(
+	    c, &(struct problem){.code = code, .ino = ino, .off = off, .num = num});
+}
+
+static void bad_inode(struct check *c, uint64_t ino, struct check_inode *ci,
+		      enum check_code code, uint64_t off, int error)
+{
+	if (ci)
+		ci->flags |= CI_BAD;
+	c->blocks_unknown = true;
+	check_problem(c, &(struct problem){.code = code,
+					   .ino = ino,
+					   .off = off,
+					   .name = error ? strerror(-error) : NULL});
+}
+
+/* Nothing but zeros from the log's end to its segment's? */
+static int tail_is_zero(struct check *c, const struct log *l, bool *ret)
+{
+	uint8_t buf[PMEMFS_BLOCK_SIZE];
+	bool zero = true;
+
+	for (uint64_t off = l->pos; off < l->end && zero;) {
+		size_t len = MIN(sizeof(buf), l->end - off);
+		int r = media_read(c->m, off, buf, len);
+
+		if (r)
+			return r;
+		zero = all_zero(buf, len);
+		off += len;
+	}
+	*ret = zero;
+	return 0;
+}
+
+/* After a crash the tail is cleared as recovery would, unasked: it is no damage. */
+static int check_tail(struct check *c, struct inode *i)
+{
+	struct problem p = {.code = CHECK_LOG_TAIL, .ino = i->ino, .off = i->log.pos};
+	bool zero;
+	int r = tail_is_zero(c, &i->log, &zero);
+
+	if (r || zero)
+		return r;
+	if (c->was_clean) {
+		if (check_problem(c, &p))
+			check_fix_later(c, FIX_TAIL, i->ino, 0);
+		return 0;
+	}
+	if (c->o->fix == PMEMFS_FIX_NONE)
+		return 0;
+	r = check_dirty(c);
+	return r ? r : log_clear_tail(c->fs, &i->log);
+}
+
+static uint8_t type_of(uint32_t mode)
+{
+	return IFTODT(mode);
+}
+
+static void own_runs(struct check *c, const struct inode *i)
+{
+	struct extvec x;
+
+	extvec_init(&x);
+	inode_runs(i, &x);
+	for (size_t k = 0; k < x.n; k++)
+		check_own(c, x.v[k].block, x.v[k].len);
+	extvec_done(&x);
+}
+
+/* What makes sense one by one, but not together. */
+static void check_attr(struct check *c, struct inode *i, const struct reading *rd)
+{
+	uint32_t mode = i->attr.mode;
+	bool again = false;
+
+	if (rd->reserved)
+		again |= restate(c, CHECK_REC_RESERVED, i->ino, rd->reserved, 0);
+	if (rd->nsec >= NSEC)
+		again |= restate(c, CHECK_TIME, i->ino, 0, rd->nsec);
+	if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode) && i->attr.size)
+		again |= restate(c, CHECK_SIZE, i->ino, 0, i->attr.size);
+	if (S_ISDIR(mode) && i->attr.nlink > 1)
+		again |= restate(c, CHECK_DIR_NLINK, i->ino, 0, i->attr.nlink);
+	if (again)
+		check_fix_later(c, FIX_RESTATE, i->ino, 0);
+}
+
+static void count_inode(struct check *c, const struct inode *i, struct check_inode *ci)
+{
+	ci->type = type_of(i->attr.mode);
+	ci->nlink = inode_is_dir(i) ? MIN(i->attr.nlink, 1u) : i->attr.nlink;
+	ci->parent = i->parent;
+	if (i->written)
+		ci->flags |= CI_DATA;
+	if (i->dir.live)
+		ci->flags |= CI_FULL;
+	c->inodes++;
+	c->written += i->written;
+	c->dentry_bytes += i->dir.bytes;
+	if (S_ISREG(i->attr.mode))
+		c->res->files++;
+	else if (S_ISDIR(i->attr.mode))
+		c->res->dirs++;
+	else
+		c->res->others++;
+}
+
+/* Reads the log with every check; problems are reported. True: the inode can be used. */
+static bool read_inode(struct check *c, struct inode *i, uint64_t head, struct check_inode *ci,
+		       struct reading *rd)
+{
+	uint64_t start = slot_area(i->slot, head_where(head));
+	enum log_end end = LOG_CLEAN;
+	int r;
+
+	*rd = (struct reading){.c = c, .inode = i, .last = start};
+	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
+	r = log_walk(c->fs, i->ino, i->slot, head, read_record, rd, &i->log, &end);
+	if (r == -EUCLEAN)
+		bad_inode(c, i->ino, ci, CHECK_LOG_SENSE, rd->last, 0);
+	else if (r)
+		bad_inode(c, i->ino, ci, CHECK_INODE_IO, rd->last, r);
+	else if (i->log.seq == 1)
+		bad_inode(c, i->ino, ci, CHECK_LOG_EMPTY, start, 0);
+	else if (end == LOG_DAMAGED)
+		bad_inode(c, i->ino, ci, CHECK_LOG_DAMAGED, i->log.pos, 0);
+	else if (S_ISLNK(i->attr.mode) && !i->target)
+		bad_inode(c, i->ino, ci, CHECK_LOG_SENSE, rd->last, 0);
+	else
+		return true;
+	return false;
+}
+
+/* An inode whose head word is good and says that there is a log. ci is NULL for a table. */
+static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t head,
+		      struct check_inode *ci)
+{
+	struct inode *i = inode_new(ino, slot);
+	struct reading rd;
+	int r = 0;
+
+	if (read_inode(c, i, head, ci, &rd)) {
+		own_runs(c, i);
+		if (ci)
+			count_inode(c, i, ci);
+		else if (!S_ISREG(i->attr.mode))
+			check_problem(c, &(struct problem){.code = CHECK_TABLE_KIND,
+							   .num = ino & ~PMEMFS_INO_TABLE});
+		check_attr(c, i, &rd);
+		r = check_tail(c, i);
+		if (r) {
+			bad_inode(c, ino, ci, CHECK_INODE_IO, i->log.pos, r);
+			c->names_unknown |= inode_is_dir(i);
+			r = 0;
+		}
+	} else if (ci) {
+		own_runs(c, i); /* as far as is known */
+		c->inodes++;
+		c->names_unknown |= !i->attr.mode || inode_is_dir(i);
+	}
+	inode_delete(i);
+	return r;
+}
+
+/* ---- slots ---------------------------------------------------------------------------------
+ */
+
+static int check_reserved(struct check *c, uint64_t ino, uint64_t slot)
+{
+	struct problem p = {.code = CHECK_SLOT_RESERVED, .ino = ino, .off = slot + 8};
+	int r;
+
+	if (!check_problem(c, &p))
+		return 0;
+	r = check_dirty(c);
+	if (r)
+		return r;
+	media_store8(c->m, slot + 8, 0);
+	media_flush(c->m, slot + 8, 8);
+	return media_fence(c->m);
+}
+
+static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+{
+	struct pmemfs_slot s;
+	uint64_t head;
+	int r = media_read(c->m, slot, &s, 16);
+
+	if (r) {
+		bad_inode(c, ino, ci, CHECK_INODE_IO, slot, r);
+		c->names_unknown = true;
+		return 0;
+	}
+	head = get64(s.head);
+	if (get64(s.reserved))
+		r = check_reserved(c, ino, slot);
+	if (!head_valid(head)) {
+		bad_inode(c, ino, ci, CHECK_HEAD, slot, 0);
+		c->names_unknown = true;
+		return r;
+	}
+	if (r || head_where(head) == HEAD_FREE)
+		return r;
+	return check_used(c, ino, slot, head, ci);
+}
+
+/* The slots that the header's first block does not use. */
+static int check_header(struct check *c, unsigned shard)
+{
+	uint64_t off = super_table_slot(&c->sb, shard);
+	uint8_t block[PMEMFS_BLOCK_SIZE];
+	struct problem p = {.code = CHECK_HEADER, .off = off, .num = shard};
+	int r = media_read(c->m, off, block, sizeof(block));
+
+	if (r) { /* the table itself could be read */
+		check_problem(c, &(struct problem){.code = CHECK_TABLE_IO,
+						   .off = off,
+						   .num = shard,
+						   .name = strerror(-r)});
+		return 0;
+	}
+	if (all_zero(block + PMEMFS_SLOT_SIZE, sizeof(block) - PMEMFS_SLOT_SIZE) ||
+	    !check_problem(c, &p))
+		return 0;
+	r = check_dirty(c);
+	if (r)
+		return r;
+	media_clear(c->m, off + PMEMFS_SLOT_SIZE, sizeof(block) - PMEMFS_SLOT_SIZE);
+	return media_fence(c->m);
+}
+
+static int check_table_inode(struct check *c, unsigned shard)
+{
+	return check_slot(c, PMEMFS_INO_TABLE | shard, super_table_slot(&c->sb, shard), NULL);
+}
+
+int check_inodes(struct check *c)
+{
+	int r = 0;
+
+	for (unsigned s = 0; s < c->fs->shards && !r; s++) {
+		r = check_header(c, s);
+		if (!r)
+			r = check_table_inode(c, s);
+	}
+	return r ? r : check_each(c, 3, check_slot);
+}
