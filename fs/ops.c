@@ -60,21 +60,6 @@ void reply_entry(fuse_req_t req, int r, const struct pmemfs_attr *a)
 		pmemfs_forget(fs, a->ino, 1);
 }
 
-bool privileges_present(fuse_req_t req, fuse_ino_t ino)
-{
-	struct pmemfs_attr a;
-
-	if (pmemfs_getattr(fs_of(req), ino, &a) != 0 || S_ISDIR(a.mode))
-		return false;
-	return (a.mode & S_ISUID) || (a.mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
-}
-
-void privileges_forget(struct ops *o, fuse_ino_t ino)
-{
-	/* A negative offset means the attributes only: cannot wait for a page, nor deadlock. */
-	fuse_lowlevel_notify_inval_inode(o->session, ino, -1, 0);
-}
-
 static struct pmemfs_cred cred_of(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);

@@ -53,6 +53,14 @@ static unsigned setattr_mask(int to_set)
 	return mask;
 }
 
+/* A truncation says so itself; a change of owner always does, without saying so. */
+static bool kills_privileges(const struct ops *o, unsigned mask, int to_set)
+{
+	return o->kill_priv &&
+	       ((to_set & (FUSE_SET_ATTR_KILL_SUID | FUSE_SET_ATTR_KILL_SGID)) ||
+		(mask & (PMEMFS_SET_UID | PMEMFS_SET_GID)));
+}
+
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 		struct fuse_file_info *fi)
 {
@@ -67,15 +75,21 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 	    .mtime = st->st_mtim,
 	    .ctime = st->st_ctim,
 	};
+	struct pmemfs_attr now;
+	uint32_t lost = 0;
 	struct stat ret;
-	int r;
+	int r = 0;
 
-	/* With KILLPRIV_V2 a change of owner says nothing about it, but has to do it. */
-	if (o->kill_priv && (mask & (PMEMFS_SET_UID | PMEMFS_SET_GID)))
-		mask |= PMEMFS_SET_KILL_PRIV;
-	if ((mask & PMEMFS_SET_KILL_PRIV) && !privileges_present(req, ino))
-		mask &= ~PMEMFS_SET_KILL_PRIV;
-	r = pmemfs_setattr(o->fs, ino, mask, &a, &a);
+	if (kills_privileges(o, mask, to_set)) {
+		r = pmemfs_getattr(o->fs, ino, &now);
+		lost = r ? 0 : privileges_lost(req, &now);
+	}
+	if (lost) {
+		a.mode = (mask & PMEMFS_SET_MODE ? a.mode : now.mode) & ~lost;
+		mask |= PMEMFS_SET_MODE;
+	}
+	if (r == 0)
+		r = pmemfs_setattr(o->fs, ino, mask, &a, &a);
 	if (r) {
 		reply_result(req, r);
 		return;
@@ -129,34 +143,64 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	reply_result(req, pmemfs_removexattr(fs_of(req), ino, name));
 }
 
-/* What getxattr and listxattr have in common; name is NULL for the list. */
-static void reply_xattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+static void reply_xattr(fuse_req_t req, ssize_t n, const char *buf, size_t size)
 {
-	struct pmemfs *fs = fs_of(req);
-	char *buf = size ? malloc(size) : NULL;
-	ssize_t n;
-
-	if (size && !buf)
-		n = -ENOMEM;
-	else if (name)
-		n = pmemfs_getxattr(fs, ino, name, buf, size);
-	else
-		n = pmemfs_listxattr(fs, ino, buf, size);
 	if (n < 0)
 		reply_result(req, n);
 	else if (size == 0)
 		fuse_reply_xattr(req, n);
 	else
 		fuse_reply_buf(req, buf, n);
-	free(buf);
 }
 
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	reply_xattr(req, ino, name, size);
+	char *buf = size ? malloc(size) : NULL;
+	ssize_t n = size && !buf ? -ENOMEM : pmemfs_getxattr(fs_of(req), ino, name, buf, size);
+
+	reply_xattr(req, n, buf, size);
+	free(buf);
+}
+
+/* Takes the names out that only root may see. */
+static size_t hide_trusted(char *list, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = strlen(list + at) + 1;
+		if (strncmp(list + at, "trusted.", 8) == 0)
+			continue;
+		memmove(list + kept, list + at, len);
+		kept += len;
+	}
+	return kept;
+}
+
+/* The whole list; its length may grow between asking for that and for the list itself. */
+static ssize_t get_list(struct pmemfs *fs, fuse_ino_t ino, char **ret)
+{
+	ssize_t n = pmemfs_listxattr(fs, ino, NULL, 0);
+	char *list = n > 0 ? malloc(n) : NULL;
+
+	if (n > 0)
+		n = list ? pmemfs_listxattr(fs, ino, list, n) : -ENOMEM;
+	if (n >= 0)
+		*ret = list;
+	else
+		free(list);
+	return n;
 }
 
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-	reply_xattr(req, ino, NULL, size);
+	char *list = NULL;
+	ssize_t n = get_list(fs_of(req), ino, &list);
+
+	if (n > 0 && fuse_req_ctx(req)->uid != 0)
+		n = hide_trusted(list, n);
+	if (size > 0 && n > (ssize_t)size)
+		n = -ERANGE;
+	reply_xattr(req, n, list, size);
+	free(list);
 }

@@ -18,48 +18,6 @@
 #define COPY_MAX   (16u << 20)
 #define COPY_PIECE (1u << 20)
 
-#define CAPABILITY_XATTR "security.capability"
-
-/* Must this request clear set-id bits, and are there any? */
-static bool must_kill(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi)
-{
-#ifdef PMEMFS_FUSE_KILL_SUIDGID
-	return fi->kill_suidgid && privileges_present(req, ino);
-#else
-	return false;
-#endif
-}
-
-/* The same for requests that carry no such flag: whoever is not root lacks CAP_FSETID. */
-static bool must_kill_by_uid(fuse_req_t req, fuse_ino_t ino)
-{
-	return ops_of(req)->kill_priv && fuse_req_ctx(req)->uid != 0 &&
-	       privileges_present(req, ino);
-}
-
-static int kill_privileges(struct ops *o, fuse_ino_t ino)
-{
-	struct pmemfs_attr none = {0};
-
-	return pmemfs_setattr(o->fs, ino, PMEMFS_SET_KILL_PRIV, &none, NULL);
-}
-
-/*
- * Direct writes go past the page cache, and past the place where the kernel removes file
- * capabilities before a write.
- */
-static int remove_capabilities(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi)
-{
-	struct pmemfs *fs = fs_of(req);
-	int r;
-
-	if (!ops_of(req)->direct || !(fi->flags & O_DIRECT) ||
-	    pmemfs_getxattr(fs, ino, CAPABILITY_XATTR, NULL, 0) < 0)
-		return 0;
-	r = pmemfs_removexattr(fs, ino, CAPABILITY_XATTR);
-	return r == -ENODATA ? 0 : r;
-}
-
 static void set_open_flags(const struct ops *o, struct fuse_file_info *fi)
 {
 	fi->fh = 0;
@@ -78,18 +36,13 @@ static void set_open_flags(const struct ops *o, struct fuse_file_info *fi)
 
 static int truncate_at_open(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi)
 {
-	struct ops *o = ops_of(req);
 	struct pmemfs_attr zero = {.size = 0};
-	unsigned mask = PMEMFS_SET_SIZE | PMEMFS_SET_MTIME_NOW;
-	bool kill = must_kill(req, ino, fi);
-	int r;
+	int r = privileges_clear_for(req, ino, fi);
 
-	if (kill)
-		mask |= PMEMFS_SET_KILL_PRIV;
-	r = pmemfs_setattr(o->fs, ino, mask, &zero, NULL);
-	if (r == 0 && kill)
-		privileges_forget(o, ino);
-	return r;
+	if (r)
+		return r;
+	return pmemfs_setattr(fs_of(req), ino, PMEMFS_SET_SIZE | PMEMFS_SET_MTIME_NOW, &zero,
+			      NULL);
 }
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -197,33 +150,26 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
 	      struct fuse_file_info *fi)
 {
-	struct ops *o = ops_of(req);
-	bool kill = must_kill(req, ino, fi);
-	ssize_t n = remove_capabilities(req, ino, fi);
+	ssize_t n = privileges_clear_for(req, ino, fi);
 
 	if (n == 0)
-		n = pmemfs_write(o->fs, ino, off, buf, size, kill ? PMEMFS_WRITE_KILL_PRIV : 0);
-	if (n < 0) {
+		n = capabilities_clear(req, ino, fi);
+	if (n == 0)
+		n = pmemfs_write(fs_of(req), ino, off, buf, size, 0);
+	if (n < 0)
 		reply_result(req, n);
-		return;
-	}
-	fuse_reply_write(req, n);
-	if (kill)
-		privileges_forget(o, ino);
+	else
+		fuse_reply_write(req, n);
 }
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
 		  struct fuse_file_info *fi)
 {
-	struct ops *o = ops_of(req);
-	bool kill = must_kill_by_uid(req, ino);
-	int r = pmemfs_fallocate(o->fs, ino, mode, off, len);
+	int r = privileges_clear_by_uid(req, ino);
 
-	if (r == 0 && kill)
-		r = kill_privileges(o, ino);
+	if (r == 0)
+		r = pmemfs_fallocate(fs_of(req), ino, mode, off, len);
 	reply_result(req, r);
-	if (kill)
-		privileges_forget(o, ino);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
@@ -263,18 +209,15 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
 			struct fuse_file_info *fi_out, size_t len, int flags)
 {
-	struct ops *o = ops_of(req);
-	bool kill = must_kill_by_uid(req, ino_out);
-	ssize_t n = copy_range(o->fs, ino_in, off_in, ino_out, off_out,
-			       len < COPY_MAX ? len : COPY_MAX);
-	int r = n > 0 && kill ? kill_privileges(o, ino_out) : 0;
+	ssize_t n = privileges_clear_by_uid(req, ino_out);
 
-	if (n < 0 || r < 0)
-		reply_result(req, n < 0 ? (int)n : r);
+	if (n == 0)
+		n = copy_range(fs_of(req), ino_in, off_in, ino_out, off_out,
+			       len < COPY_MAX ? len : COPY_MAX);
+	if (n < 0)
+		reply_result(req, n);
 	else
 		fuse_reply_write(req, n);
-	if (kill)
-		privileges_forget(o, ino_out);
 }
 
 /* A file on a disk filesystem: what was written outlives the daemon, but not yet the machine.

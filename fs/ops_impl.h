@@ -30,11 +30,17 @@ void attr_to_entry(const struct pmemfs_attr *a, struct fuse_entry_param *e);
 void reply_entry(fuse_req_t req, int r, const struct pmemfs_attr *a);
 
 /*
- * Does the file have set-id bits that a change by somebody without CAP_FSETID must clear? After
- * the change, privileges_forget has the kernel look again: it caches the mode for ever.
+ * ops_priv.c: what a change of a file by its caller takes away. Which of the mode's set-id bits
+ * go, as Linux has it for a caller without CAP_FSETID; 0: none.
  */
-bool privileges_present(fuse_req_t req, fuse_ino_t ino);
-void privileges_forget(struct ops *o, fuse_ino_t ino);
+uint32_t privileges_lost(fuse_req_t req, const struct pmemfs_attr *a);
+/* Clears those bits before a write, and tells the kernel, which caches the mode for ever. */
+int privileges_clear(fuse_req_t req, fuse_ino_t ino);
+/* For a write through a descriptor; for a request that does not say who lacks CAP_FSETID. */
+int privileges_clear_for(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi);
+int privileges_clear_by_uid(fuse_req_t req, fuse_ino_t ino);
+/* A direct write has to remove file capabilities itself. */
+int capabilities_clear(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi);
 
 /* ops_dir.c */
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
