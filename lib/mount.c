@@ -147,7 +147,8 @@ static int find_space(struct pmemfs *fs, const char **ret_why)
 	return err;
 }
 
-static int check_root(struct pmemfs *fs, const char **ret_why)
+/* The root is in use as long as the filesystem is: its reference goes with the cache. */
+static int open_root(struct pmemfs *fs, const char **ret_why)
 {
 	struct inode *root;
 	int err = inode_open(fs, PMEMFS_ROOT_INO, false, &root);
@@ -157,7 +158,7 @@ static int check_root(struct pmemfs *fs, const char **ret_why)
 		return -EUCLEAN;
 	err = inode_is_dir(root) && root->attr.nlink && root->parent == PMEMFS_ROOT_INO ? 0
 										: -EUCLEAN;
-	inode_close(fs, root);
+	inode_unlock(root);
 	return err;
 }
 
@@ -177,6 +178,7 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 {
 	static const struct pmemfs_options defaults;
 	struct pmemfs_super sb;
+	const char *why = NULL;
 	struct pmemfs *fs;
 	int err = super_read(m, &sb, NULL, ret_why);
 
@@ -195,18 +197,19 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 	fs = fs_new(m, &sb, o);
 	/* Recovery writes even for a read-only mount: to private copies if the medium forbids it. */
 	atomic_store(&fs->readonly, false);
-	err = load(fs, ret_why);
+	err = load(fs, &why);
 	if (!err)
-		err = find_space(fs, ret_why);
+		err = find_space(fs, &why);
 	if (!err)
-		err = check_root(fs, ret_why);
+		err = open_root(fs, &why);
 	if (o->readonly || get64(sb.ro_compat) & ~PMEMFS_ROCOMPAT_KNOWN)
 		atomic_store(&fs->readonly, true);
 	if (!err && !atomic_load(&fs->readonly)) {
-		*ret_why = "writing the superblock failed";
+		why = "writing the superblock failed";
 		err = mark_mounted(fs);
 	}
 	if (err) {
+		*ret_why = why;
 		fs_delete(fs);
 		return err;
 	}

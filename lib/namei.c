@@ -676,6 +676,7 @@ static int check_loops(struct rename *r)
 static int check_rename(struct rename *r)
 {
 	bool exchange = r->flags & RENAME_EXCHANGE;
+	int err;
 
 	if (!r->e1)
 		return -ENOENT;
@@ -683,13 +684,10 @@ static int check_rename(struct rename *r)
 		return -ENOENT;
 	if (r->flags & RENAME_NOREPLACE && r->e2)
 		return -EEXIST;
-	if (r->e2 && !exchange) {
-		if (r->e1->type == DT_DIR && r->e2->type != DT_DIR)
-			return -ENOTDIR;
-		if (r->e1->type != DT_DIR && r->e2->type == DT_DIR)
-			return -EISDIR;
-	}
-	return check_loops(r);
+	err = check_loops(r);
+	if (!err && r->e2 && !exchange && (r->e1->type == DT_DIR) != (r->e2->type == DT_DIR))
+		err = r->e1->type == DT_DIR ? -ENOTDIR : -EISDIR;
+	return err;
 }
 
 static void put_child(struct rename *r, struct inode **i)
