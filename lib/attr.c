@@ -144,11 +144,20 @@ static int put_xattr(struct pmemfs *fs, struct inode *i, const char *name, const
 	return err;
 }
 
+/* The namespaces that are stored as they are; system. has meanings (ACLs) that are not here yet. */
 static int check_name(const char *name)
 {
-	size_t len = strlen(name);
+	static const char *const space[] = {"user.", "trusted.", "security."};
 
-	return !len ? -EINVAL : len > 255 ? -ERANGE : 0;
+	if (strlen(name) > 255)
+		return -ERANGE;
+	for (unsigned k = 0; k < ARRAY_LEN(space); k++) {
+		size_t len = strlen(space[k]);
+
+		if (!strncmp(name, space[k], len))
+			return name[len] ? 0 : -EINVAL;
+	}
+	return -EOPNOTSUPP;
 }
 
 /* All attributes together are listed in 64 KiB at most, as the kernel's buffers are. */
@@ -191,8 +200,10 @@ int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const voi
 int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name)
 {
 	struct inode *i;
-	int err;
+	int err = check_name(name);
 
+	if (err)
+		return err;
 	if (atomic_load_explicit(&fs->readonly, memory_order_relaxed))
 		return -EROFS;
 	err = inode_open(fs, ino, true, &i);
@@ -208,8 +219,10 @@ ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void 
 {
 	const struct xattr *x;
 	struct inode *i;
-	ssize_t ret = inode_open(fs, ino, false, &i);
+	ssize_t ret = check_name(name);
 
+	if (!ret)
+		ret = inode_open(fs, ino, false, &i);
 	if (ret)
 		return ret;
 	x = find(i, name);
