@@ -39,7 +39,8 @@ static int merge(const struct inode *i, unsigned mask, const struct pmemfs_attr 
 		a->gid = from->gid;
 	if (mask & PMEMFS_SET_KILL_PRIV && S_ISREG(a->mode))
 		a->mode &= ~(S_ISUID | (a->mode & S_IXGRP ? S_ISGID : 0u));
-	if (a->mode != i->attr.mode || mask & (PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID))
+	if (a->mode != i->attr.mode ||
+	    mask & (PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID))
 		up |= UP_PERM;
 	if (mask & (PMEMFS_SET_ATIME | PMEMFS_SET_ATIME_NOW)) {
 		a->atime = mask & PMEMFS_SET_ATIME_NOW ? now : from->atime;
@@ -79,11 +80,15 @@ static int set_locked(struct pmemfs *fs, struct inode *i, unsigned mask,
 		return up;
 	edit_begin(&ed, fs, i, size);
 	err = size != i->attr.size ? edit_old_end(&ed) : 0;
+	if (mask & PMEMFS_SET_SIZE &&
+	    size == i->attr.size) /* what was reserved past it goes too */
+		edit_hole(&ed, DIV_UP(size, PMEMFS_BLOCK_SIZE), PMEMFS_FBLOCK_MAX);
 	if (err) {
 		edit_abort(&ed);
 		return err;
 	}
-	return edit_commit(&ed, up, &a, size < i->attr.size ? ALLOC_RESERVE : 0);
+	return edit_commit(&ed, up, &a,
+			   mask & PMEMFS_SET_SIZE && size <= i->attr.size ? ALLOC_RESERVE : 0);
 }
 
 int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct pmemfs_attr *a,
@@ -144,12 +149,13 @@ static int put_xattr(struct pmemfs *fs, struct inode *i, const char *name, const
 	return err;
 }
 
-/* The namespaces that are stored as they are; system. has meanings (ACLs) that are not here yet. */
+/* The namespaces that are stored as they are; system. has meanings (ACLs) that are not here
+ * yet. */
 static int check_name(const char *name)
 {
 	static const char *const space[] = {"user.", "trusted.", "security."};
 
-	if (strlen(name) > 255)
+	if (!*name || strlen(name) > 255)
 		return -ERANGE;
 	for (unsigned k = 0; k < ARRAY_LEN(space); k++) {
 		size_t len = strlen(space[k]);
