@@ -37,7 +37,7 @@ static int merge(const struct inode *i, unsigned mask, const struct pmemfs_attr 
 		a->uid = from->uid;
 	if (mask & PMEMFS_SET_GID)
 		a->gid = from->gid;
-	if (mask & PMEMFS_SET_KILL_PRIV && S_ISREG(a->mode))
+	if (mask & PMEMFS_SET_KILL_PRIV && !S_ISDIR(a->mode))
 		a->mode &= ~(S_ISUID | (a->mode & S_IXGRP ? S_ISGID : 0u));
 	if (a->mode != i->attr.mode ||
 	    mask & (PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID))

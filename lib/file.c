@@ -271,18 +271,14 @@ ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, si
 
 /* ---- fallocate, seek ------------------------------------------------------------------------ */
 
-/*
- * Zeroes the bytes of [off, end) in blocks that hold others too. Whole blocks are [*b, *last); a
- * block that the file ends in is whole when nothing of the file follows in it.
- */
+/* Zeroes the bytes of [off, end) in blocks that it covers partly. Whole ones are [*b, *last). */
 static int zero_edges(struct edit *ed, uint64_t off, uint64_t end, uint64_t *b, uint64_t *last)
 {
-	bool past = end >= ed->size;
-	uint32_t from = off % PMEMFS_BLOCK_SIZE, to = past ? 0 : end % PMEMFS_BLOCK_SIZE;
+	uint32_t from = off % PMEMFS_BLOCK_SIZE, to = end % PMEMFS_BLOCK_SIZE;
 	int err = 0;
 
 	*b = DIV_UP(off, PMEMFS_BLOCK_SIZE);
-	*last = past ? DIV_UP(end, PMEMFS_BLOCK_SIZE) : end / PMEMFS_BLOCK_SIZE;
+	*last = end / PMEMFS_BLOCK_SIZE;
 	if (*b > *last) /* inside one block */
 		return edit_partial(ed, *last, from, to, NULL);
 	if (from)
