@@ -326,11 +326,11 @@ int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, ui
 	uint64_t end;
 	int err;
 
+	if (!len)
+		return -EINVAL;
 	if (mode & ~known || ((mode & FALLOC_FL_PUNCH_HOLE) &&
 			      (!(mode & FALLOC_FL_KEEP_SIZE) || mode & FALLOC_FL_ZERO_RANGE)))
 		return -EOPNOTSUPP;
-	if (!len)
-		return -EINVAL;
 	if (off > SIZE_MAX_BYTES || len > SIZE_MAX_BYTES - off)
 		return -EFBIG;
 	err = file_open(fs, ino, true, &i);
