@@ -680,6 +680,9 @@ static int check_rename(struct rename *r)
 
 	if (!r->e1)
 		return -ENOENT;
+	err = name_check(r->n2);
+	if (err)
+		return err;
 	if (exchange && !r->e2)
 		return -ENOENT;
 	if (r->flags & RENAME_NOREPLACE && r->e2)
@@ -797,8 +800,6 @@ int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t ne
 	struct rename r = {.fs = fs, .n1 = name, .n2 = newname, .flags = flags};
 	int err = name_check(name);
 
-	if (!err)
-		err = name_check(newname);
 	if (!err && (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
 		     flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)))
 		err = -EINVAL;
