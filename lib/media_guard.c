@@ -3,8 +3,8 @@
  * The SIGBUS handler: a page that is poisoned, or beyond the end of a file that somebody
  * truncated, costs an error and not the process.
  *
- * 1. The handler is installed once, before the first range is added, and stays. Whatever it
- *    does not recognise it passes to the handler that was there before.
+ * 1. Whenever a range is added the handler is made the current one, and stays. Whatever it does
+ *    not recognise it passes to the handler that was there before.
  * 2. Ranges are nodes that are never freed, only reused, so that the handler may walk the list
  *    without a lock while others add and remove. A thread that faults in a range keeps it from
  *    being removed: removing needs that nobody uses it.
@@ -37,9 +37,9 @@ struct guard_range {
 static _Atomic(struct guard_range *) ranges;
 static pthread_mutex_t add_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static pthread_once_t install_once = PTHREAD_ONCE_INIT;
-static bool installed;
-static struct sigaction previous;
+/* Where to pass what is not ours: two, so that the next can be written while one is in use. */
+static struct sigaction previous[2];
+static atomic_uint previous_index;
 
 static _Thread_local struct {
 	sigjmp_buf target;
@@ -73,10 +73,12 @@ static uintptr_t fixup_find(uintptr_t ip)
 
 static void handler_chain(int sig, siginfo_t *info, void *context)
 {
-	if (previous.sa_flags & SA_SIGINFO) {
-		previous.sa_sigaction(sig, info, context);
-	} else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-		previous.sa_handler(sig);
+	const struct sigaction *p = &previous[atomic_load(&previous_index)];
+
+	if (p->sa_flags & SA_SIGINFO) {
+		p->sa_sigaction(sig, info, context);
+	} else if (p->sa_handler != SIG_DFL && p->sa_handler != SIG_IGN) {
+		p->sa_handler(sig);
 	} else {
 		/* A fault comes again when the instruction is repeated; a kill() does not. */
 		signal(sig, SIG_DFL);
@@ -85,9 +87,27 @@ static void handler_chain(int sig, siginfo_t *info, void *context)
 	}
 }
 
+/* Runs in the faulting thread, after the handler, in place of what faulted. */
+static _Noreturn void leave(void)
+{
+	siglongjmp(guard.target, 1);
+}
+
+/* Makes the return from the handler a call of leave(), below the red zone of what faulted. */
+static void leave_later(greg_t *regs)
+{
+	regs[REG_RSP] = ((regs[REG_RSP] - 128) & ~15ll) - 8;
+	regs[REG_EFL] &= ~0x400ll; /* DF: a function may rely on its being clear */
+	regs[REG_RIP] = (greg_t)leave;
+}
+
+/*
+ * Changes where the thread goes on and returns, so that the kernel puts the signal mask back
+ * and nothing jumps out of a handler.
+ */
 static void handler(int sig, siginfo_t *info, void *context)
 {
-	ucontext_t *uc = context;
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
 	uintptr_t resume;
 
 	if (info->si_code <= 0 || !range_has((uintptr_t)info->si_addr)) {
@@ -96,46 +116,60 @@ static void handler(int sig, siginfo_t *info, void *context)
 	}
 	if (info->si_code == BUS_MCEERR_AO)
 		return; /* found by the kernel in passing: whoever reads it will hear of it */
-	resume = fixup_find(uc->uc_mcontext.gregs[REG_RIP]);
+	resume = fixup_find(regs[REG_RIP]);
 	if (resume) {
-		uc->uc_mcontext.gregs[REG_RIP] = resume;
+		regs[REG_RIP] = resume;
 	} else if (guard.active) {
 		guard.active = 0;
-		siglongjmp(guard.target, 1);
+		leave_later(regs);
 	} else {
 		handler_chain(sig, info, context);
 	}
 }
 
-static void install(void)
+/*
+ * Makes the handler the current one. A library or a test that brought its own since the last
+ * time becomes the previous one. Under add_lock.
+ */
+static bool handler_install(void)
 {
 	struct sigaction sa = {.sa_sigaction = handler};
+	unsigned next = !atomic_load(&previous_index);
 
-	/* NODEFER: leaving by siglongjmp must not leave SIGBUS blocked, and no mask is saved.
-	 */
-	sa.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+	if (sigaction(SIGBUS, NULL, &previous[next]))
+		return false;
+	if ((previous[next].sa_flags & SA_SIGINFO) && previous[next].sa_sigaction == handler)
+		return true;
+	atomic_store(&previous_index, next);
+	sa.sa_flags = SA_SIGINFO | SA_ONSTACK;
 	sigemptyset(&sa.sa_mask);
-	installed =
-	    sigaction(SIGBUS, NULL, &previous) == 0 && sigaction(SIGBUS, &sa, NULL) == 0;
+	return sigaction(SIGBUS, &sa, NULL) == 0;
+}
+
+/* A free node of the list, made if there is none. Under add_lock. */
+static struct guard_range *range_get(void)
+{
+	struct guard_range *r = atomic_load(&ranges);
+
+	while (r && atomic_load(&r->base))
+		r = r->next;
+	if (r)
+		return r;
+	r = calloc(1, sizeof(*r));
+	if (r) {
+		r->next = atomic_load(&ranges);
+		atomic_store_explicit(&ranges, r, memory_order_release);
+	}
+	return r;
 }
 
 struct guard_range *guard_add(const void *base, uint64_t size)
 {
-	struct guard_range *r;
+	struct guard_range *r = NULL;
 
-	pthread_once(&install_once, install);
-	if (!installed)
-		return NULL;
 	pthread_mutex_lock(&add_lock);
-	for (r = atomic_load(&ranges); r && atomic_load(&r->base); r = r->next)
-		;
-	if (!r) {
-		r = calloc(1, sizeof(*r));
-		if (r) {
-			r->next = atomic_load(&ranges);
-			atomic_store_explicit(&ranges, r, memory_order_release);
-		}
-	}
+	if (handler_install())
+		r = range_get();
 	if (r) {
 		atomic_store(&r->end, (uintptr_t)base + size);
 		atomic_store(&r->base, (uintptr_t)base);
