@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Free space, per shard, as ranges in DRAM. Nothing of it is on the medium while mounted: what is
- * free follows from the logs.
+ * Free space, per shard, as ranges in DRAM. Nothing of it is on the medium while mounted: what
+ * is free follows from the logs.
  *
  * Invariants: fs->free is the number of blocks in all maps, less what callers have claimed and
  * not yet taken. A range in `huge` is made of whole aligned 2 MiB units; a range in `small`
@@ -54,7 +54,9 @@ void extvec_done(struct extvec *x)
  */
 uint64_t alloc_reserve(const struct pmemfs *fs)
 {
-	return 16 + fs->blocks / 1024 + atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed) * 2 / PMEMFS_BLOCK_SIZE;
+	return 16 + fs->blocks / 1024 +
+	       atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed) * 2 /
+		   PMEMFS_BLOCK_SIZE;
 }
 
 /* Claims n blocks of the common count, so that taking them cannot fail. */
@@ -72,8 +74,8 @@ static int claim(struct pmemfs *fs, uint64_t n, unsigned flags)
 
 static struct range free_range(uint64_t block, uint64_t len)
 {
-	return (struct range){block, len, (uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block,
-			      0};
+	return (struct range){block, len,
+			      (uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block, 0};
 }
 
 /* Puts a range back; moves whole aligned units to `huge`. Under the shard's lock. */

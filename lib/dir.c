@@ -3,8 +3,8 @@
  * A directory's index in DRAM: entries in the order of their cookies, and a hash table over
  * their names, which compares names: equal hashes are only slow.
  *
- * Invariants: vec ascends by cookie, e is NULL where an entry was removed; live is the number of
- * entries; used counts places that are not NULL, tombstones included, and stays below 3/4.
+ * Invariants: vec ascends by cookie, e is NULL where an entry was removed; live is the number
+ * of entries; used counts places that are not NULL, tombstones included, and stays below 3/4.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Building a change of a file's content: data goes to blocks that nothing refers to, or to bytes
- * that nothing reads (past the end of the file, unwritten extents); then one record makes it true.
+ * Building a change of a file's content: data goes to blocks that nothing refers to, or to
+ * bytes that nothing reads (past the end of the file, unwritten extents); then one record makes
+ * it true.
  *
  * Invariants: no byte that the committed state can read is ever stored to. The checksum of a
  * block covers its first data_valid() bytes, so a change of the size restates the checksums of
- * the blocks that hold the old and the new end. A crash before the record's fence leaves the old
- * file and blocks that are still free; after it, the new file.
+ * the blocks that hold the old and the new end. A crash before the record's fence leaves the
+ * old file and blocks that are still free; after it, the new file.
  */
 #include <errno.h>
 
@@ -19,16 +20,32 @@ void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t si
 	ed->size = size;
 	ed->dirty = false;
 	extvec_init(&ed->taken);
-	ed->e = NULL;
-	ed->csum = NULL;
-	ed->n = ed->cap = ed->csums = ed->csumcap = 0;
+	ed->e = ed->efixed;
+	ed->cap = ARRAY_LEN(ed->efixed);
+	ed->csum = ed->csumfixed;
+	ed->csumcap = ARRAY_LEN(ed->csumfixed);
+	ed->n = ed->csums = 0;
+}
+
+/* As grow_array, for an array that begins inside the structure. */
+static void *grow_fixed(void *p, const void *fixed, size_t *cap, size_t need, size_t size)
+{
+	size_t old = *cap;
+	void *new;
+
+	if (need <= old)
+		return p;
+	new = grow_array(p == fixed ? NULL : p, cap, need, size);
+	return p == fixed ? memcpy(new, fixed, old * size) : new;
 }
 
 static void edit_end(struct edit *ed)
 {
 	extvec_done(&ed->taken);
-	free(ed->e);
-	free(ed->csum);
+	if (ed->e != ed->efixed)
+		free(ed->e);
+	if (ed->csum != ed->csumfixed)
+		free(ed->csum);
 }
 
 void edit_abort(struct edit *ed)
@@ -42,9 +59,9 @@ static void add_extent(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, 
 	while (n) {
 		uint64_t part = MIN(n, PMEMFS_EXTENT_MAX);
 
-		ed->e = grow_array(ed->e, &ed->cap, ed->n + 1, sizeof(ed->e[0]));
+		ed->e = grow_fixed(ed->e, ed->efixed, &ed->cap, ed->n + 1, sizeof(ed->e[0]));
 		ed->e[ed->n++] = (struct pmemfs_extent){
-			put64(b << 20 | part), put64((uint64_t)flags << RANGE_FLAG_SHIFT | block)};
+		    put64(b << 20 | part), put64((uint64_t)flags << RANGE_FLAG_SHIFT | block)};
 		b += part;
 		n -= part;
 		block += flags & PMEMFS_EXT_HOLE ? 0 : part;
@@ -53,7 +70,8 @@ static void add_extent(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, 
 
 static void add_csum(struct edit *ed, const void *bytes, uint32_t len, uint64_t block)
 {
-	ed->csum = grow_array(ed->csum, &ed->csumcap, ed->csums + 1, sizeof(ed->csum[0]));
+	ed->csum = grow_fixed(ed->csum, ed->csumfixed, &ed->csumcap, ed->csums + 1,
+			      sizeof(ed->csum[0]));
 	ed->csum[ed->csums++] = put64(hash64(bytes, len, data_seed(ed->fs, block)));
 }
 
@@ -70,15 +88,16 @@ static bool is_written(const struct range *r)
 	return r && !(range_flags(r) & PMEMFS_EXT_UNWRITTEN);
 }
 
-/* Where new blocks for b should go: behind the block before it. */
+/* Where new blocks for b should go: behind the block before it, unless b itself is there. */
 static uint64_t goal_of(const struct inode *i, uint64_t b)
 {
 	const struct range *r = b ? mapping(i, b - 1) : NULL;
 
-	return r ? range_block(r) + (b - r->start) : 0;
+	return r && range_end(r) <= b ? range_block(r) + (b - r->start) : 0;
 }
 
-int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len, void *dst)
+int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len,
+		    void *dst)
 {
 	const struct range *r = mapping(i, b);
 	uint32_t valid = data_valid(i->attr.size, b);
@@ -97,7 +116,8 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	if (err)
 		return err;
 	if (get64(csum) != hash64(dst, valid, data_seed(fs, block))) {
-		fs_report(fs, 0, "inode %llu: block %llu (of the device: %llu) fails its checksum",
+		fs_report(fs, 0,
+			  "inode %llu: block %llu (of the device: %llu) fails its checksum",
 			  (unsigned long long)i->ino, (unsigned long long)b,
 			  (unsigned long long)block);
 		return -EIO;
@@ -118,7 +138,8 @@ static int store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, co
 }
 
 /* Blocks that are mapped but unwritten from b on, at most max; 0: b is something else. */
-static uint64_t unwritten_run(const struct inode *i, uint64_t b, uint64_t max, uint64_t *ret_block)
+static uint64_t unwritten_run(const struct inode *i, uint64_t b, uint64_t max,
+			      uint64_t *ret_block)
 {
 	const struct range *r = mapping(i, b);
 
@@ -173,7 +194,8 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 	return err;
 }
 
-/* Stores bytes [from, to) of the block's new content; its checksum covers the first valid ones. */
+/* Stores bytes [from, to) of the block's new content; its checksum covers the first valid ones.
+ */
 static void store_block(struct edit *ed, uint64_t b, uint64_t block, const char *bytes,
 			uint32_t from, uint32_t valid)
 {
@@ -345,8 +367,8 @@ static char *put_fields(struct pmemfs_update *u, unsigned mask, const struct edi
 int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags)
 {
 	char fixed[1024] __attribute__((aligned(8)));
-	size_t len = sizeof(struct pmemfs_update) + 8 * 10 + ed->n * sizeof(ed->e[0]) +
-		     ed->csums * 8;
+	size_t len =
+	    sizeof(struct pmemfs_update) + 8 * 10 + ed->n * sizeof(ed->e[0]) + ed->csums * 8;
 	struct pmemfs_update *u = (void *)fixed;
 	struct txn t;
 	char *p;

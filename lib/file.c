@@ -95,8 +95,8 @@ static int write_locked(struct pmemfs *fs, struct inode *i, uint64_t off, const 
 	return edit_commit(&ed, mask, &attr, 0);
 }
 
-ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf, size_t size,
-		     unsigned flags)
+ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf,
+		     size_t size, unsigned flags)
 {
 	struct inode *i;
 	int err = file_open(fs, ino, true, &i);
@@ -269,9 +269,11 @@ ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, si
 	return err ? err : (ssize_t)(end - off);
 }
 
-/* ---- fallocate, seek ------------------------------------------------------------------------ */
+/* ---- fallocate, seek ------------------------------------------------------------------------
+ */
 
-/* Zeroes the bytes of [off, end) in blocks that it covers partly. Whole ones are [*b, *last). */
+/* Zeroes the bytes of [off, end) in blocks that it covers partly. Whole ones are [*b, *last).
+ */
 static int zero_edges(struct edit *ed, uint64_t off, uint64_t end, uint64_t *b, uint64_t *last)
 {
 	uint32_t from = off % PMEMFS_BLOCK_SIZE, to = end % PMEMFS_BLOCK_SIZE;
@@ -290,7 +292,8 @@ static int zero_edges(struct edit *ed, uint64_t off, uint64_t end, uint64_t *b, 
 
 static int build_fallocate(struct edit *ed, int mode, uint64_t off, uint64_t end)
 {
-	uint64_t first = off / PMEMFS_BLOCK_SIZE, stop = DIV_UP(end, PMEMFS_BLOCK_SIZE), b, last;
+	uint64_t first = off / PMEMFS_BLOCK_SIZE, stop = DIV_UP(end, PMEMFS_BLOCK_SIZE), b,
+		 last;
 	int err = 0;
 
 	if (ed->size > ed->inode->attr.size)
@@ -337,7 +340,8 @@ int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, ui
 	if (err)
 		return err;
 	end = off + len;
-	edit_begin(&ed, fs, i, mode & FALLOC_FL_KEEP_SIZE ? i->attr.size : MAX(i->attr.size, end));
+	edit_begin(&ed, fs, i,
+		   mode & FALLOC_FL_KEEP_SIZE ? i->attr.size : MAX(i->attr.size, end));
 	err = build_fallocate(&ed, mode, off, end);
 	if (err) {
 		edit_abort(&ed);

@@ -61,26 +61,27 @@ static inline le64 put64(uint64_t v)
 
 /* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) -------------------------- */
 
-#define PMEMFS_MAGIC	     0x31303053464d4550ull /* "PEMFS001" on media */
-#define PMEMFS_VERSION	     1u
-#define PMEMFS_SB_BLOCK	     0u
-#define PMEMFS_SB_REPLICA    511u
-#define PMEMFS_LABEL_MAX     32
+#define PMEMFS_MAGIC	      0x31303053464d4550ull /* "PEMFS001" on media */
+#define PMEMFS_VERSION	      1u
+#define PMEMFS_SB_BLOCK	      0u
+#define PMEMFS_SB_REPLICA     511u
+#define PMEMFS_LABEL_MAX      32
 #define PMEMFS_INCOMPAT_KNOWN 0ull
 #define PMEMFS_ROCOMPAT_KNOWN 0ull
-#define PMEMFS_COMPAT_KNOWN  0ull
+#define PMEMFS_COMPAT_KNOWN   0ull
 
 /* sb.state */
 #define PMEMFS_STATE_CLEAN 1u /* unmounted; the saved counters and free list are true */
 #define PMEMFS_STATE_ERROR 2u /* corruption was seen while mounted: fsck wanted */
 
-/* One row of the flushcache copy's table: which kernel for which size class and writer count. */
+/* One row of the flushcache copy's table: which kernel for which size class and writer count.
+ */
 #define PMEMFS_CAL_CLASSES 16 /* 64 B << class, up to 2 MiB */
 #define PMEMFS_CAL_WRITERS 4  /* 1, 2, 3-4, 5 and more concurrent writers */
 struct pmemfs_calibration {
-	le32 valid;	  /* 0: nothing was measured, the starting rule holds */
-	le32 cpu_model;	  /* CPUID leaf 1 EAX it was measured on */
-	le64 when;	  /* seconds since the epoch */
+	le32 valid;	/* 0: nothing was measured, the starting rule holds */
+	le32 cpu_model; /* CPUID leaf 1 EAX it was measured on */
+	le64 when;	/* seconds since the epoch */
 	uint8_t copy[PMEMFS_CAL_WRITERS][PMEMFS_CAL_CLASSES];
 	uint8_t clear[PMEMFS_CAL_WRITERS][PMEMFS_CAL_CLASSES];
 };
@@ -105,7 +106,7 @@ struct pmemfs_super {
 	le64 mounted;  /* last mount for writing */
 	le64 checked;  /* last full fsck */
 	/* valid when CLEAN */
-	le64 saved_list;   /* first block of the saved free list, 0: none was saved */
+	le64 saved_list; /* first block of the saved free list, 0: none was saved */
 	le64 free_blocks;
 	le64 used_inodes;
 	le64 dentry_bytes; /* sum of the sizes of all live directory entries */
@@ -133,10 +134,10 @@ struct pmemfs_super {
  *   bits 16-63 log id: grows with every change of the word, unique for this slot for ever
  * 0 is a slot that was never used.
  */
-#define PMEMFS_ROOT_INO	  1ull
-#define PMEMFS_INO_TABLE  (1ull << 63)
-#define PMEMFS_SLOT_SIZE  512u
-#define PMEMFS_AREA_SIZE  248u
+#define PMEMFS_ROOT_INO	       1ull
+#define PMEMFS_INO_TABLE       (1ull << 63)
+#define PMEMFS_SLOT_SIZE       512u
+#define PMEMFS_AREA_SIZE       248u
 #define PMEMFS_SLOTS_PER_BLOCK (PMEMFS_BLOCK_SIZE / PMEMFS_SLOT_SIZE)
 struct pmemfs_slot {
 	le64 head;
@@ -149,8 +150,8 @@ struct pmemfs_slot {
 /*
  * A log is a row of records, each 8-aligned, starting in an area of the inode slot and going on
  * in segments of whole blocks, each named by the REC_LINK that ends the segment before. It ends
- * at the first 16 bytes that are zero. The checksum is XXH3-64 of the record from `len` on, with
- * a seed made from filesystem UUID, inode number and log id.
+ * at the first 16 bytes that are zero. The checksum is XXH3-64 of the record from `len` on,
+ * with a seed made from filesystem UUID, inode number and log id.
  */
 struct pmemfs_rec {
 	le64 checksum;
@@ -161,11 +162,11 @@ struct pmemfs_rec {
 };
 
 enum pmemfs_rec_type {
-	REC_UPDATE = 1, /* attributes and extents: struct pmemfs_update */
-	REC_DIR = 2,	/* directory entries removed and added: struct pmemfs_dirup */
-	REC_XATTR = 3,	/* extended attribute set or removed: struct pmemfs_xattr */
+	REC_UPDATE = 1,	 /* attributes and extents: struct pmemfs_update */
+	REC_DIR = 2,	 /* directory entries removed and added: struct pmemfs_dirup */
+	REC_XATTR = 3,	 /* extended attribute set or removed: struct pmemfs_xattr */
 	REC_SYMLINK = 4, /* target: struct pmemfs_symlink */
-	REC_LINK = 5,	/* where the log goes on: struct pmemfs_link */
+	REC_LINK = 5,	 /* where the log goes on: struct pmemfs_link */
 };
 
 #define PMEMFS_REC_MAX (65535u * 8u)
@@ -223,12 +224,13 @@ struct pmemfs_extent {
 	le64 where;
 	le64 what;
 };
-#define PMEMFS_EXTENT_MAX   ((1u << 20) - 1) /* blocks in one extent record */
-#define PMEMFS_EXT_UNWRITTEN 0x1u /* allocated, reads as zeros, no checksums */
-#define PMEMFS_EXT_HOLE	    0x2u /* unmaps the range; pblock is 0 */
-#define PMEMFS_EXT_NOCSUM   0x4u /* inode tables: contents certify themselves */
+#define PMEMFS_EXTENT_MAX    ((1u << 20) - 1) /* blocks in one extent record */
+#define PMEMFS_EXT_UNWRITTEN 0x1u	      /* allocated, reads as zeros, no checksums */
+#define PMEMFS_EXT_HOLE	     0x2u	      /* unmaps the range; pblock is 0 */
+#define PMEMFS_EXT_NOCSUM    0x4u	      /* inode tables: contents certify themselves */
 
-/* REC_DIR: `dels` cookies (le64), then `adds` entries, each padded to 8 bytes. ctime = mtime. */
+/* REC_DIR: `dels` cookies (le64), then `adds` entries, each padded to 8 bytes. ctime = mtime.
+ */
 struct pmemfs_dirup {
 	struct pmemfs_rec h;
 	le64 time_sec;
@@ -239,8 +241,8 @@ struct pmemfs_dirup {
 };
 struct pmemfs_dentry {
 	le64 ino;
-	le64 cookie;	/* unique in this directory for ever; readdir's offset; 3 and more */
-	uint8_t type;	/* DT_* */
+	le64 cookie;	 /* unique in this directory for ever; readdir's offset; 3 and more */
+	uint8_t type;	 /* DT_* */
 	uint8_t namelen; /* 1 to 255 */
 	char name[];
 };
@@ -268,12 +270,14 @@ struct pmemfs_symlink {
 	char target[];
 };
 
-/* ---- journal slot: one block -------------------------------------------------------------- */
+/* ---- journal slot: one block --------------------------------------------------------------
+ */
 
 /*
  * One redo record of an operation on several inodes. `checksum` is XXH3-64 from `magic` to the
- * end of the entries, seeded with the filesystem and the slot's offset. An entry is replayed only
- * while its inode's head still has the entry's log id (for a switch: is the old or new word).
+ * end of the entries, seeded with the filesystem and the slot's offset. An entry is replayed
+ * only while its inode's head still has the entry's log id (for a switch: is the old or new
+ * word).
  */
 #define PMEMFS_JOURNAL_MAGIC 0x4a4d5046u
 struct pmemfs_journal {
@@ -286,7 +290,8 @@ struct pmemfs_journal {
 };
 enum pmemfs_jtype {
 	JOURNAL_APPEND = 1, /* a record goes to byte offset `where` */
-	JOURNAL_SWITCH = 2, /* bytes fill the area that `to` names (rest zero), then head = `to` */
+	JOURNAL_SWITCH =
+	    2, /* bytes fill the area that `to` names (rest zero), then head = `to` */
 };
 struct pmemfs_jentry {
 	le64 ino;
@@ -301,10 +306,11 @@ struct pmemfs_jentry {
 #define PMEMFS_SAVED_MAGIC 0x56534650u
 #define PMEMFS_SAVED_MAX   254u
 struct pmemfs_saved {
-	le64 checksum; /* XXH3-64 of the block from `magic` on, seeded with filesystem and block */
+	le64 checksum; /* XXH3-64 of the block from `magic` on, seeded with filesystem and block
+			*/
 	le32 magic;
 	le32 count;
-	le64 next; /* block, 0 ends */
+	le64 next;     /* block, 0 ends */
 	le64 sequence; /* sb.sequence it belongs to */
 	struct {
 		le64 start;
@@ -312,7 +318,7 @@ struct pmemfs_saved {
 	} extent[PMEMFS_SAVED_MAX];
 };
 
-#define ASSERT_SIZE(t, n)     _Static_assert(sizeof(t) == (n), "size of " #t)
+#define ASSERT_SIZE(t, n)  _Static_assert(sizeof(t) == (n), "size of " #t)
 #define ASSERT_AT(t, f, n) _Static_assert(__builtin_offsetof(t, f) == (n), #t "." #f)
 ASSERT_SIZE(struct pmemfs_super, 4096);
 ASSERT_AT(struct pmemfs_super, blocks, 88);

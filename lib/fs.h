@@ -34,8 +34,8 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
 	       const char **ret_why);
 
 /*
- * Raises the sequence, seals and writes both copies, replica first, each durable before the next
- * store. A crash in between leaves one valid copy, the old or the new one.
+ * Raises the sequence, seals and writes both copies, replica first, each durable before the
+ * next store. A crash in between leaves one valid copy, the old or the new one.
  */
 int super_write(struct media *m, struct pmemfs_super *sb);
 
@@ -56,7 +56,7 @@ uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsig
 struct extvec {
 	struct run {
 		uint64_t block, len;
-	} *v;
+	} * v;
 	size_t n, cap;
 	struct run fixed[4]; /* v points here until there are more */
 };
@@ -80,7 +80,8 @@ void free_runs(struct pmemfs *fs, const struct extvec *x);
 void alloc_add(struct pmemfs *fs, uint64_t block, uint64_t n);
 uint64_t alloc_reserve(const struct pmemfs *fs); /* blocks kept for deleting and compacting */
 
-/* ---- log (log.c, logwrite.c) --------------------------------------------------------------- */
+/* ---- log (log.c, logwrite.c) ---------------------------------------------------------------
+ */
 
 /* The head word of an inode slot. */
 #define HEAD_FREE 0u
@@ -102,17 +103,17 @@ static inline uint64_t slot_area(uint64_t slot, unsigned where)
 #define LOG_LINK_SIZE ((uint32_t)sizeof(struct pmemfs_link))
 
 struct log {
-	uint64_t head; /* the word in the slot */
-	uint64_t seed; /* of the records' checksums */
-	uint64_t pos;  /* byte offset where the next record goes */
-	uint64_t end;  /* end of the segment, room for the link included */
+	uint64_t head;	/* the word in the slot */
+	uint64_t seed;	/* of the records' checksums */
+	uint64_t pos;	/* byte offset where the next record goes */
+	uint64_t end;	/* end of the segment, room for the link included */
 	uint64_t bytes; /* of records so far */
-	uint32_t seq;  /* of the next record */
+	uint32_t seq;	/* of the next record */
 	uint32_t nseg;
 	struct log_seg {
 		uint64_t block;
 		uint32_t blocks;
-	} *seg;
+	} * seg;
 	size_t segcap;
 };
 
@@ -139,14 +140,15 @@ enum log_end {
  * link leads nowhere. Bounded by the size of the medium.
  */
 typedef int (*log_fn)(void *arg, const struct pmemfs_rec *rec, uint64_t off);
-int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn, void *arg,
-	     struct log *ret, enum log_end *ret_end);
+int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn,
+	     void *arg, struct log *ret, enum log_end *ret_end);
 void log_free(struct log *l);
 /* Zeroes what follows the log's end in its segment: after a torn append. Durable on return. */
 int log_clear_tail(struct pmemfs *fs, const struct log *l);
 bool blocks_valid(const struct pmemfs *fs, uint64_t block, uint64_t n);
 
-/* ---- inode (inode.c, icache.c) --------------------------------------------------------------- */
+/* ---- inode (inode.c, icache.c)
+ * --------------------------------------------------------------- */
 
 struct xattr {
 	char *name;
@@ -161,14 +163,15 @@ struct dent {
 	char name[];
 };
 
-/* A directory's index. Entries ascend by cookie; deleted ones leave NULL until it is repacked. */
+/* A directory's index. Entries ascend by cookie; deleted ones leave NULL until it is repacked.
+ */
 struct dir {
 	struct dir_entry {
 		uint64_t cookie;
 		struct dent *e;
-	} *vec;
+	} * vec;
 	size_t n, cap, live;
-	struct dent **hash; /* open addressing; a power of two of places */
+	struct dent **hash;  /* open addressing; a power of two of places */
 	size_t places, used; /* used: with tombstones */
 	uint64_t next_cookie;
 	uint64_t bytes; /* of all entries on the medium */
@@ -184,21 +187,21 @@ struct inode {
 	uint64_t slot; /* byte offset */
 	/* lock */
 	pthread_rwlock_t lock;
-	atomic_bool loaded; /* never goes back while others can see it */
-	bool freed;   /* it is gone from the medium */
-	int error;    /* its log could not be read: what every operation gets */
+	atomic_bool loaded;	 /* never goes back while others can see it */
+	bool freed;		 /* it is gone from the medium */
+	int error;		 /* its log could not be read: what every operation gets */
 	struct pmemfs_attr attr; /* nlink of directories is derived; blocks is not kept */
 	uint32_t flags;
-	uint64_t parent;	 /* of a directory */
+	uint64_t parent; /* of a directory */
 	struct log log;
 	struct rangemap extents; /* regular files and inode tables */
 	uint64_t written;	 /* blocks with checksums */
 	struct dir dir;
-	char *target;		 /* symlink */
+	char *target; /* symlink */
 	struct xattr *xattr;
 	size_t xattrs, xattrcap;
-	const void *pending;	 /* record being committed that is not yet on the medium */
-	bool tmpfile;		 /* made without a name: may still get one */
+	const void *pending; /* record being committed that is not yet on the medium */
+	bool tmpfile;	     /* made without a name: may still get one */
 };
 
 /* A checksum location that means: in the inode's pending record, at that offset. */
@@ -214,9 +217,9 @@ static inline bool inode_is_table(const struct inode *i)
 }
 
 /*
- * Applies a record to the inode in DRAM: the same function at load and at run time. off is where
- * the record stands (or CSUM_PENDING). Blocks that lose their mapping go to freed (may be NULL).
- * -EUCLEAN: the record makes no sense. Exclusive lock.
+ * Applies a record to the inode in DRAM: the same function at load and at run time. off is
+ * where the record stands (or CSUM_PENDING). Blocks that lose their mapping go to freed (may be
+ * NULL). -EUCLEAN: the record makes no sense. Exclusive lock.
  */
 int inode_apply(struct pmemfs *fs, struct inode *i, const struct pmemfs_rec *rec, uint64_t off,
 		struct extvec *freed);
@@ -253,7 +256,8 @@ void icache_init(struct pmemfs *fs);
 void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *i));
 void icache_done(struct pmemfs *fs);
 
-/* ---- directories in DRAM (dir.c) ------------------------------------------------------------ */
+/* ---- directories in DRAM (dir.c) ------------------------------------------------------------
+ */
 
 uint32_t dir_hash(const char *name, size_t len);
 struct dent *dir_find(const struct dir *d, const char *name, size_t len);
@@ -265,7 +269,8 @@ int dir_add(struct dir *d, const char *name, unsigned len, uint64_t ino, unsigne
 void dir_remove(struct dir *d, struct dent *e);
 void dir_clear(struct dir *d);
 
-/* ---- transactions (txn.c, rewrite.c, journal.c) ------------------------------------------------ */
+/* ---- transactions (txn.c, rewrite.c, journal.c)
+ * ------------------------------------------------ */
 
 #define TXN_PARTS 6
 
@@ -276,12 +281,12 @@ struct txn_part {
 	struct pmemfs_rec *rec; /* NULL: state the inode anew, or free it */
 	enum txn_how how;
 	/* found by txn_place */
-	uint64_t head;	      /* SWITCH, FREE: the new word */
-	uint64_t seg;	      /* SEGMENT: the new segment's first block */
+	uint64_t head; /* SWITCH, FREE: the new word */
+	uint64_t seg;  /* SEGMENT: the new segment's first block */
 	uint32_t segblocks;
-	uint64_t at;	      /* APPEND, SEGMENT: where the record goes */
+	uint64_t at; /* APPEND, SEGMENT: where the record goes */
 	struct pmemfs_link link;
-	struct log newlog;    /* SWITCH */
+	struct log newlog; /* SWITCH */
 	struct rangemap newmap;
 	uint8_t area[PMEMFS_AREA_SIZE];
 };
@@ -290,8 +295,8 @@ struct txn_part {
 struct txn {
 	struct pmemfs *fs;
 	unsigned n;
-	unsigned flags;	 /* ALLOC_RESERVE */
-	bool dirty;	 /* data, cleared or new log blocks were stored and not yet fenced */
+	unsigned flags; /* ALLOC_RESERVE */
+	bool dirty;	/* data, cleared or new log blocks were stored and not yet fenced */
 	struct extvec freed; /* blocks to free once it is durable */
 	struct txn_part part[TXN_PARTS];
 };
@@ -317,8 +322,9 @@ void txn_abort(struct txn *t);
  * padded) and, if it may, segments of new blocks (stored, not fenced). -ENOSPC: no blocks, or
  * no segments allowed and it does not fit. The caller installs log and map.
  */
-int log_rewrite(struct pmemfs *fs, struct inode *i, uint64_t head, bool segments, unsigned flags,
-		uint8_t area[PMEMFS_AREA_SIZE], struct log *ret_log, struct rangemap *ret_map);
+int log_rewrite(struct pmemfs *fs, struct inode *i, uint64_t head, bool segments,
+		unsigned flags, uint8_t area[PMEMFS_AREA_SIZE], struct log *ret_log,
+		struct rangemap *ret_map);
 /* States the log anew where its dead part outweighs the live one. Exclusive lock. */
 int inode_compact(struct pmemfs *fs, struct inode *i);
 bool inode_wants_compact(const struct inode *i);
@@ -326,7 +332,8 @@ bool inode_wants_compact(const struct inode *i);
 /* One journal record: entries are collected, then written to a slot by journal_commit. */
 struct journal_buf {
 	uint32_t len, entries;
-	uint8_t data[PMEMFS_BLOCK_SIZE - sizeof(struct pmemfs_journal)] __attribute__((aligned(8)));
+	uint8_t data[PMEMFS_BLOCK_SIZE - sizeof(struct pmemfs_journal)]
+	    __attribute__((aligned(8)));
 };
 void journal_add(struct journal_buf *b, uint64_t ino, uint64_t from, unsigned type,
 		 uint64_t where, const void *bytes, uint32_t len);
@@ -339,7 +346,8 @@ int journal_retire(struct pmemfs *fs);
 /* At mount, before anything else reads inodes: replays what is valid, clears all. */
 int journal_replay(struct pmemfs *fs, uint64_t *ret_replayed);
 
-/* ---- inode tables (itable.c) ------------------------------------------------------------------- */
+/* ---- inode tables (itable.c)
+ * ------------------------------------------------------------------- */
 
 struct itable {
 	pthread_mutex_t lock;
@@ -349,7 +357,7 @@ struct itable {
 		uint8_t used;	/* bit for each slot */
 		bool known;	/* used was read */
 		bool listed;	/* on the list of blocks with room */
-	} *v;
+	} * v;
 	size_t n, cap;
 	size_t scanned; /* blocks below are known or were never unknown */
 	uint32_t *room; /* blocks with free slots */
@@ -371,7 +379,8 @@ int itable_trim(struct pmemfs *fs, unsigned shard, bool all);
 void itable_set_used(struct pmemfs *fs, uint64_t ino);
 void itable_scanned(struct pmemfs *fs, unsigned shard);
 
-/* ---- the filesystem (mount.c, recover.c, saved.c) ------------------------------------------------ */
+/* ---- the filesystem (mount.c, recover.c, saved.c)
+ * ------------------------------------------------ */
 
 struct shard {
 	pthread_mutex_t space; /* guards small and huge */
@@ -403,19 +412,19 @@ struct pmemfs {
 	struct shard *shard;
 	struct icache_part icache[ICACHE_PARTS];
 	pthread_mutex_t rename;
-	_Atomic uint64_t free;	       /* blocks, and those in shards' maps agree when quiet */
+	_Atomic uint64_t free; /* blocks, and those in shards' maps agree when quiet */
 	_Atomic uint64_t used_inodes;
 	_Atomic uint64_t dentry_bytes;
-	_Atomic uint64_t next_id;      /* log ids of slots never used before */
+	_Atomic uint64_t next_id; /* log ids of slots never used before */
 	_Atomic uint64_t next_txn;
 	atomic_bool readonly;
-	atomic_bool damaged;	       /* seen corruption: no writing until fsck */
+	atomic_bool damaged; /* seen corruption: no writing until fsck */
 	bool was_clean;
 };
 
 /*
- * The seed of a data block's checksum binds it to filesystem and place. The block that holds the
- * end of the file is checksummed up to there only: what follows in it is never believed.
+ * The seed of a data block's checksum binds it to filesystem and place. The block that holds
+ * the end of the file is checksummed up to there only: what follows in it is never believed.
  */
 static inline uint64_t data_seed(const struct pmemfs *fs, uint64_t block)
 {
@@ -442,7 +451,8 @@ static inline void inode_unlock(struct inode *i)
 int inode_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret);
 void inode_close(struct pmemfs *fs, struct inode *i);
 
-/* ---- what operations build (edit.c, used by file.c and attr.c) -------------------------------- */
+/* ---- what operations build (edit.c, used by file.c and attr.c)
+ * -------------------------------- */
 
 /* A change of a file's mapping that is being built: new extents and their checksums. */
 struct edit {
@@ -455,6 +465,8 @@ struct edit {
 	size_t n, cap;
 	le64 *csum;
 	size_t csums, csumcap;
+	struct pmemfs_extent efixed[4]; /* e and csum point here until there are more */
+	le64 csumfixed[64];
 };
 void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t size);
 /* Blocks [b, b + n) take whole blocks from src. */
@@ -465,7 +477,8 @@ int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const 
 int edit_old_end(struct edit *ed);
 /* Unmaps what is mapped in the blocks [b, end). */
 void edit_hole(struct edit *ed, uint64_t b, uint64_t end);
-/* Allocates what is not mapped in the blocks [b, end); zero: and makes the rest read as zeros. */
+/* Allocates what is not mapped in the blocks [b, end); zero: and makes the rest read as zeros.
+ */
 int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero);
 /*
  * Commits: mask and fields as in struct pmemfs_update (UP_SIZE is added when the size changes),
@@ -474,13 +487,15 @@ int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero);
 int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags);
 void edit_abort(struct edit *ed);
 /* Copies block b's first len bytes, verified, to dst; zeros where it is not written. */
-int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len, void *dst);
+int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len,
+		    void *dst);
 
 /* Tells the administrator. */
 void fs_report(struct pmemfs *fs, int level, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4)));
 /* Corruption or a failed medium: no writing any more; says why once. */
-void fs_damage(struct pmemfs *fs, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void fs_damage(struct pmemfs *fs, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* The shard that the calling thread prefers. */
 unsigned fs_home_shard(const struct pmemfs *fs);
 struct timespec fs_now(void);
@@ -491,8 +506,8 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 void fs_delete(struct pmemfs *fs);
 
 /*
- * Finds all free space, counts inodes, frees orphans, clears torn tails, by reading every log in
- * parallel. Damage is reported and makes the filesystem read-only.
+ * Finds all free space, counts inodes, frees orphans, clears torn tails, by reading every log
+ * in parallel. Damage is reported and makes the filesystem read-only.
  */
 int fs_recover(struct pmemfs *fs);
 

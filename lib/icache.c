@@ -4,8 +4,8 @@
  *
  * An inode is here while somebody holds a reference, and no longer: memory follows what is in
  * use. refs is under the part's lock. Work that the last reference brings with it (freeing an
- * orphan, tidying a log) is done while that reference is still held, so that nobody can load the
- * same inode a second time meanwhile.
+ * orphan, tidying a log) is done while that reference is still held, so that nobody can load
+ * the same inode a second time meanwhile.
  */
 #include <errno.h>
 
@@ -122,10 +122,11 @@ static int load(struct pmemfs *fs, struct inode *i)
 		if (!err && end != LOG_CLEAN)
 			err = -EUCLEAN; /* recovery cleared what a crash tears */
 		if (err == -EUCLEAN || err == -EIO) {
-			fs_report(fs, 0,
-				  "inode %llu (block %llu) is damaged: unmount and run fsck.pmemfs",
-				  (unsigned long long)i->ino,
-				  (unsigned long long)(i->slot / PMEMFS_BLOCK_SIZE));
+			fs_report(
+			    fs, 0,
+			    "inode %llu (block %llu) is damaged: unmount and run fsck.pmemfs",
+			    (unsigned long long)i->ino,
+			    (unsigned long long)(i->slot / PMEMFS_BLOCK_SIZE));
 			err = -EIO;
 		}
 		if (err) {
@@ -204,8 +205,8 @@ bool inode_is_sole(struct pmemfs *fs, struct inode *i)
 }
 
 /*
- * Frees an inode that has no name and no user. One store: before it, recovery finds an inode with
- * link count 0 and frees it; after it, a free slot and free blocks.
+ * Frees an inode that has no name and no user. One store: before it, recovery finds an inode
+ * with link count 0 and frees it; after it, a free slot and free blocks.
  */
 static void free_orphan(struct pmemfs *fs, struct inode *i)
 {

@@ -113,7 +113,7 @@ static int apply_extents(struct pmemfs *fs, struct inode *i, const struct pmemfs
 			 unsigned n, uint64_t csums, uint64_t bytes, struct extvec *freed)
 {
 	struct mapping m = {i, freed, 0, 0};
-	struct range r;
+	struct range r, old;
 
 	for (unsigned k = 0; k < n; k++) {
 		int err = extent_get(fs, i, &e[k], &r);
@@ -130,6 +130,10 @@ static int apply_extents(struct pmemfs *fs, struct inode *i, const struct pmemfs
 		}
 		m.keep = range_block(&r);
 		m.keeplen = range_flags(&r) & PMEMFS_EXT_HOLE ? 0 : r.len;
+		if (m.keeplen && rangemap_replace(&i->extents, &r, &old)) {
+			piece_gone(&m, &old);
+			continue;
+		}
 		rangemap_cut(&i->extents, r.start, r.start + r.len, piece_gone, &m);
 		if (m.keeplen)
 			rangemap_insert(&i->extents, r);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inode tables: each shard's inodes live in the slots of an internal file, so that a table grows,
- * shrinks, is checksummed and recovered like any file, and a slot is found in O(1).
+ * Inode tables: each shard's inodes live in the slots of an internal file, so that a table
+ * grows, shrinks, is checksummed and recovered like any file, and a slot is found in O(1).
  *
- * Logical block k of shard s holds inode numbers 1 + (8k + 0..7) * shards + s. Which slots are used
- * is known from their head words, read when first needed. Everything here is under table.lock; a
- * block's bits are set before its inode is written and cleared after its slot is durably free.
+ * Logical block k of shard s holds inode numbers 1 + (8k + 0..7) * shards + s. Which slots are
+ * used is known from their head words, read when first needed. Everything here is under
+ * table.lock; a block's bits are set before its inode is written and cleared after its slot is
+ * durably free.
  */
 #include <errno.h>
 
@@ -115,8 +116,8 @@ int itable_find(struct pmemfs *fs, uint64_t ino, uint64_t *ret_slot)
 	pthread_mutex_unlock(&t->lock);
 	if (!block)
 		return -ESTALE;
-	*ret_slot = block * PMEMFS_BLOCK_SIZE +
-		    index % PMEMFS_SLOTS_PER_BLOCK * PMEMFS_SLOT_SIZE;
+	*ret_slot =
+	    block * PMEMFS_BLOCK_SIZE + index % PMEMFS_SLOTS_PER_BLOCK * PMEMFS_SLOT_SIZE;
 	return 0;
 }
 
@@ -130,9 +131,9 @@ static int learn_block(struct pmemfs *fs, struct itable *t, size_t k)
 	b->used = 0;
 	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++) {
 		le64 head;
-		int err = media_read(fs->media,
-				     b->block * PMEMFS_BLOCK_SIZE + i * PMEMFS_SLOT_SIZE, &head,
-				     sizeof(head));
+		int err =
+		    media_read(fs->media, b->block * PMEMFS_BLOCK_SIZE + i * PMEMFS_SLOT_SIZE,
+			       &head, sizeof(head));
 
 		if (err)
 			return err;
@@ -146,8 +147,8 @@ static int learn_block(struct pmemfs *fs, struct itable *t, size_t k)
 }
 
 /* Changes the table file by these extents; in place in DRAM too. */
-static int change_table(struct pmemfs *fs, struct itable *t, struct pmemfs_extent *e, unsigned n,
-			unsigned flags, bool dirty)
+static int change_table(struct pmemfs *fs, struct itable *t, struct pmemfs_extent *e,
+			unsigned n, unsigned flags, bool dirty)
 {
 	struct {
 		struct pmemfs_update u;
@@ -301,8 +302,8 @@ static int trim(struct pmemfs *fs, struct itable *t, uint64_t keep)
 			if (!b->block || !b->known || b->used)
 				continue;
 			e[n++] = (struct pmemfs_extent){
-				put64((uint64_t)(k - 1) << 20 | 1),
-				put64((uint64_t)PMEMFS_EXT_HOLE << RANGE_FLAG_SHIFT)};
+			    put64((uint64_t)(k - 1) << 20 | 1),
+			    put64((uint64_t)PMEMFS_EXT_HOLE << RANGE_FLAG_SHIFT)};
 			t->empty--;
 		}
 		if (!n)
@@ -359,8 +360,9 @@ int itable_trim(struct pmemfs *fs, unsigned shard, bool all)
 
 	pthread_mutex_lock(&t->lock);
 	err = trim(fs, t, all ? 0 : KEEP_EMPTY);
-	if (!err && all && (inode_wants_compact(t->inode) ||
-			    (t->inode->log.nseg && inode_state_size(t->inode) < 200)))
+	if (!err && all &&
+	    (inode_wants_compact(t->inode) ||
+	     (t->inode->log.nseg && inode_state_size(t->inode) < 200)))
 		err = inode_compact(fs, t->inode);
 	pthread_mutex_unlock(&t->lock);
 	return err;

@@ -51,8 +51,8 @@ static struct journal_slot *take_slot(struct pmemfs *fs)
 	return slot;
 }
 
-static uint64_t record_sum(const struct pmemfs *fs, uint64_t off, const struct pmemfs_journal *j,
-			   uint32_t len)
+static uint64_t record_sum(const struct pmemfs *fs, uint64_t off,
+			   const struct pmemfs_journal *j, uint32_t len)
 {
 	return hash64((const char *)j + 8, sizeof(*j) - 8 + len, fs->seed ^ off);
 }
@@ -117,7 +117,8 @@ static bool entry_sane(const struct pmemfs *fs, const struct pmemfs_jentry *e, u
 		return true;
 	return where < fs->blocks * PMEMFS_BLOCK_SIZE &&
 	       blocks_valid(fs, where / PMEMFS_BLOCK_SIZE,
-			    (where + len - 1) / PMEMFS_BLOCK_SIZE - where / PMEMFS_BLOCK_SIZE + 1);
+			    (where + len - 1) / PMEMFS_BLOCK_SIZE - where / PMEMFS_BLOCK_SIZE +
+				1);
 }
 
 /* Returns 1 if the entry was stored, 0 if it is a thing of the past, or a negative errno. */

@@ -6,8 +6,8 @@
  * list, or recovery), then, for writing, the superblock loses its clean mark. A crash anywhere
  * in it leaves a filesystem that the next mount treats as crashed: replay and recovery are
  * idempotent, and no operation runs before the mark is durably gone.
- * At unmount: orphans and empty table blocks are freed, the free list is stored into free space,
- * then the superblock says clean. A crash before that leaves an unclean filesystem.
+ * At unmount: orphans and empty table blocks are freed, the free list is stored into free
+ * space, then the superblock says clean. A crash before that leaves an unclean filesystem.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -156,8 +156,9 @@ static int open_root(struct pmemfs *fs, const char **ret_why)
 	*ret_why = "the root directory is damaged: run fsck.pmemfs";
 	if (err)
 		return -EUCLEAN;
-	err = inode_is_dir(root) && root->attr.nlink && root->parent == PMEMFS_ROOT_INO ? 0
-										: -EUCLEAN;
+	err = inode_is_dir(root) && root->attr.nlink && root->parent == PMEMFS_ROOT_INO
+		  ? 0
+		  : -EUCLEAN;
 	inode_unlock(root);
 	return err;
 }
@@ -190,12 +191,14 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 		*ret_why = "is read-only: mount it with -o ro";
 		return -EROFS;
 	}
-	if (media_readonly(m) && !media_shadowed(m) && !(get32(sb.state) & PMEMFS_STATE_CLEAN)) {
+	if (media_readonly(m) && !media_shadowed(m) &&
+	    !(get32(sb.state) & PMEMFS_STATE_CLEAN)) {
 		*ret_why = "was not unmounted cleanly and needs a writable device to recover";
 		return -EROFS;
 	}
 	fs = fs_new(m, &sb, o);
-	/* Recovery writes even for a read-only mount: to private copies if the medium forbids it. */
+	/* Recovery writes even for a read-only mount: to private copies if the medium forbids
+	 * it. */
 	atomic_store(&fs->readonly, false);
 	err = load(fs, &why);
 	if (!err)
@@ -228,7 +231,8 @@ static int mark_clean(struct pmemfs *fs)
 	int err = 0;
 
 	if (atomic_load(&fs->damaged)) {
-		sb->state = put32((get32(sb->state) & ~PMEMFS_STATE_CLEAN) | PMEMFS_STATE_ERROR);
+		sb->state =
+		    put32((get32(sb->state) & ~PMEMFS_STATE_CLEAN) | PMEMFS_STATE_ERROR);
 	} else {
 		err = saved_write(fs);
 		sb->state = put32(get32(sb->state) | PMEMFS_STATE_CLEAN);

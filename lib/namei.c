@@ -2,10 +2,10 @@
 /*
  * Operations on names. Each is one transaction over the directories and inodes it changes.
  *
- * Locks: a directory before its children; two directories with the ancestor first, else by number,
- * under fs->rename, which keeps ancestry still; two children by number. A directory found under
- * a name must name that directory as its parent, or it is damage: so what can be reached is a tree
- * even on a hostile image, and these locks cannot go round in a circle.
+ * Locks: a directory before its children; two directories with the ancestor first, else by
+ * number, under fs->rename, which keeps ancestry still; two children by number. A directory
+ * found under a name must name that directory as its parent, or it is damage: so what can be
+ * reached is a tree even on a hostile image, and these locks cannot go round in a circle.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,11 +14,13 @@
 
 #include "fs.h"
 
-/* ---- records -------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------
+ */
 
 struct dir_rec {
 	struct pmemfs_dirup u;
-	uint8_t data[2 * 8 + 2 * PMEMFS_DENTRY_SIZE(PMEMFS_NAME_MAX)] __attribute__((aligned(8)));
+	uint8_t data[2 * 8 + 2 * PMEMFS_DENTRY_SIZE(PMEMFS_NAME_MAX)]
+	    __attribute__((aligned(8)));
 	uint32_t len;
 };
 
@@ -40,8 +42,8 @@ static void dir_rec_del(struct dir_rec *r, const struct dent *e)
 	r->u.dels++;
 }
 
-static void dir_rec_add(struct dir_rec *r, const struct inode *dir, const char *name, uint64_t ino,
-			unsigned type)
+static void dir_rec_add(struct dir_rec *r, const struct inode *dir, const char *name,
+			uint64_t ino, unsigned type)
 {
 	struct pmemfs_dentry *e = (void *)(r->data + r->len);
 	size_t len = strlen(name);
@@ -66,8 +68,8 @@ struct attr_rec {
 };
 
 /* A record that sets ctime and what the mask names: UP_NLINK, UP_PARENT. */
-static void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i, struct timespec now,
-			 unsigned mask, uint32_t nlink, uint64_t parent)
+static void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i,
+			 struct timespec now, unsigned mask, uint32_t nlink, uint64_t parent)
 {
 	unsigned n = 0;
 
@@ -82,7 +84,8 @@ static void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i, str
 	txn_add(t, i, &r->u.h);
 }
 
-/* ---- finding -------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------
+ */
 
 static int name_check(const char *name)
 {
@@ -125,7 +128,8 @@ static struct dent *find(const struct inode *dir, const char *name)
 	return dir_find(&dir->dir, name, strlen(name));
 }
 
-/* Takes a child's lock and checks that it is what the entry says. Under the directory's lock. */
+/* Takes a child's lock and checks that it is what the entry says. Under the directory's lock.
+ */
 static int child_lock(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
 		      struct inode *i, bool exclusive)
 {
@@ -136,7 +140,8 @@ static int child_lock(struct pmemfs *fs, const struct inode *dir, const struct d
 	if (IFTODT(i->attr.mode) == e->type && (e->type != DT_DIR || i->parent == dir->ino))
 		return 0;
 	inode_unlock(i);
-	fs_report(fs, 0, "directory %llu: entry for inode %llu does not fit it: run fsck.pmemfs",
+	fs_report(fs, 0,
+		  "directory %llu: entry for inode %llu does not fit it: run fsck.pmemfs",
 		  (unsigned long long)dir->ino, (unsigned long long)i->ino);
 	return -EIO;
 }
@@ -147,7 +152,8 @@ static int child_get(struct pmemfs *fs, const struct inode *dir, const struct de
 	int err = e->ino == dir->ino ? -EIO : inode_get(fs, e->ino, ret);
 
 	if (err == -ESTALE) {
-		fs_report(fs, 0, "directory %llu: entry for missing inode %llu: run fsck.pmemfs",
+		fs_report(fs, 0,
+			  "directory %llu: entry for missing inode %llu: run fsck.pmemfs",
 			  (unsigned long long)dir->ino, (unsigned long long)e->ino);
 		err = -EIO;
 	}
@@ -275,7 +281,8 @@ int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned fl
 	return 0;
 }
 
-/* ---- making --------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------
+ */
 
 static uint32_t new_generation(struct pmemfs *fs)
 {
@@ -441,7 +448,8 @@ static int link_locked(struct pmemfs *fs, struct inode *d, const char *name, str
 	return txn_commit(&t);
 }
 
-/* Is it a directory? Asked before anything is locked: a directory must not be locked as a child. */
+/* Is it a directory? Asked before anything is locked: a directory must not be locked as a
+ * child. */
 static int is_dir(struct pmemfs *fs, uint64_t ino)
 {
 	struct inode *i;
@@ -487,7 +495,8 @@ out:
 	return err;
 }
 
-/* ---- removing ------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------
+ */
 
 /*
  * Adds to t that one name of i goes: the last one frees it at once if nobody uses it, else
@@ -573,7 +582,8 @@ int pmemfs_rmdir(struct pmemfs *fs, uint64_t dir, const char *name)
 	return remove_name(fs, dir, name, true);
 }
 
-/* ---- renaming ------------------------------------------------------------------------------- */
+/* ---- renaming -------------------------------------------------------------------------------
+ */
 
 struct rename {
 	struct pmemfs *fs;
@@ -585,8 +595,8 @@ struct rename {
 };
 
 /*
- * Is `above` the directory `ino` or one of its ancestors? 1, 0 or -errno. Under fs->rename, which
- * alone lets a directory's parent change: so no lock is needed to read it.
+ * Is `above` the directory `ino` or one of its ancestors? 1, 0 or -errno. Under fs->rename,
+ * which alone lets a directory's parent change: so no lock is needed to read it.
  */
 static int is_above(struct pmemfs *fs, uint64_t above, uint64_t ino)
 {
@@ -634,10 +644,12 @@ static int open_dirs(struct rename *r, uint64_t dir1, uint64_t dir2)
 			return err;
 		first2 = !err && dir2 < dir1;
 	}
-	err = first2 ? dir_open(r->fs, dir2, true, &r->d2) : dir_open(r->fs, dir1, true, &r->d1);
+	err =
+	    first2 ? dir_open(r->fs, dir2, true, &r->d2) : dir_open(r->fs, dir1, true, &r->d1);
 	if (err)
 		return err;
-	err = first2 ? dir_open(r->fs, dir1, true, &r->d1) : dir_open(r->fs, dir2, true, &r->d2);
+	err =
+	    first2 ? dir_open(r->fs, dir1, true, &r->d1) : dir_open(r->fs, dir2, true, &r->d2);
 	if (err)
 		inode_close(r->fs, first2 ? r->d2 : r->d1);
 	return err;
@@ -707,7 +719,8 @@ static int open_children(struct rename *r)
 	int err = 0;
 
 	if (r->e1->ino == r->d2->ino || (r->e2 && r->e2->ino == r->d1->ino))
-		err = -EIO; /* locked already: only a damaged directory names its own kind here */
+		err =
+		    -EIO; /* locked already: only a damaged directory names its own kind here */
 	if (!err)
 		err = child_get(r->fs, r->d1, r->e1, &r->i1);
 	if (!err && r->e2)

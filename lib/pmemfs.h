@@ -74,7 +74,7 @@ struct pmemfs_info {
 	uint32_t version;
 	uint8_t uuid[16];
 	char label[33];
-	uint64_t size;	 /* bytes */
+	uint64_t size; /* bytes */
 	uint32_t shards;
 	uint64_t compat, incompat, ro_compat;
 	int64_t created, mounted, checked;
@@ -112,7 +112,8 @@ void pmemfs_abandon(struct pmemfs *fs);
 
 /* True for a filesystem that was mounted read-only or became so by an error. */
 bool pmemfs_is_readonly(const struct pmemfs *fs);
-/* Switches between read-only and writing (remount). -EROFS if damage or medium forbid writing. */
+/* Switches between read-only and writing (remount). -EROFS if damage or medium forbid writing.
+ */
 int pmemfs_set_readonly(struct pmemfs *fs, bool readonly);
 
 struct media *pmemfs_media(struct pmemfs *fs);
@@ -168,8 +169,9 @@ ssize_t pmemfs_readlink(struct pmemfs *fs, uint64_t ino, char *buf, size_t size)
  * Calls emit for each entry whose cookie is greater than `cookie` (0 starts; "." and ".." come
  * first) until it returns non-zero, which is not an error. With PLUS, attr is filled and the
  * caller gets a reference (but for "." and "..") unless emit returned non-zero; otherwise only
- * attr->ino and the type bits of attr->mode are set. An entry whose inode is damaged comes, with
- * PLUS too, without a reference and with attr->nlink 0. emit must not call back into pmemfs.
+ * attr->ino and the type bits of attr->mode are set. An entry whose inode is damaged comes,
+ * with PLUS too, without a reference and with attr->nlink 0. emit must not call back into
+ * pmemfs.
  */
 #define PMEMFS_READDIR_PLUS 1u
 typedef int (*pmemfs_emit)(void *arg, const char *name, const struct pmemfs_attr *attr,
@@ -177,17 +179,18 @@ typedef int (*pmemfs_emit)(void *arg, const char *name, const struct pmemfs_attr
 int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned flags,
 		   pmemfs_emit emit, void *arg);
 
-/* ---- attributes --------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------
+ */
 
 int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret);
 
-#define PMEMFS_SET_MODE	 0x01u
-#define PMEMFS_SET_UID	 0x02u
-#define PMEMFS_SET_GID	 0x04u
-#define PMEMFS_SET_SIZE	 0x08u
-#define PMEMFS_SET_ATIME 0x10u
-#define PMEMFS_SET_MTIME 0x20u
-#define PMEMFS_SET_CTIME 0x40u
+#define PMEMFS_SET_MODE	     0x01u
+#define PMEMFS_SET_UID	     0x02u
+#define PMEMFS_SET_GID	     0x04u
+#define PMEMFS_SET_SIZE	     0x08u
+#define PMEMFS_SET_ATIME     0x10u
+#define PMEMFS_SET_MTIME     0x20u
+#define PMEMFS_SET_CTIME     0x40u
 #define PMEMFS_SET_ATIME_NOW 0x80u
 #define PMEMFS_SET_MTIME_NOW 0x100u
 #define PMEMFS_SET_KILL_PRIV 0x200u /* also clear suid, and sgid when group-executable */
@@ -204,17 +207,18 @@ ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void 
 ssize_t pmemfs_listxattr(struct pmemfs *fs, uint64_t ino, char *list, size_t size);
 int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name);
 
-/* ---- files -------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------
+ */
 
 #define PMEMFS_WRITE_KILL_PRIV 1u
 #define PMEMFS_WRITE_APPEND    2u /* at the end of the file, whatever off is */
 /*
- * All or nothing up to PMEMFS_WRITE_MAX bytes; more are cut off there. Returns the bytes written.
- * -EFBIG, -ENOSPC, -EIO (a block to be merged is damaged).
+ * All or nothing up to PMEMFS_WRITE_MAX bytes; more are cut off there. Returns the bytes
+ * written. -EFBIG, -ENOSPC, -EIO (a block to be merged is damaged).
  */
 #define PMEMFS_WRITE_MAX (16u << 20)
-ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf, size_t size,
-		     unsigned flags);
+ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf,
+		     size_t size, unsigned flags);
 
 /* Returns the bytes read, less than size only at the end of the file. */
 ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, size_t size);
@@ -234,7 +238,8 @@ int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, ui
 /* whence SEEK_DATA or SEEK_HOLE. Returns the offset. -ENXIO. */
 int64_t pmemfs_seek(struct pmemfs *fs, uint64_t ino, uint64_t off, int whence);
 
-/* ---- check -------------------------------------------------------------------------------- */
+/* ---- check --------------------------------------------------------------------------------
+ */
 
 /* What fsck does with the problems it finds. */
 enum pmemfs_fix { PMEMFS_FIX_NONE, PMEMFS_FIX_SAFE, PMEMFS_FIX_ASK, PMEMFS_FIX_ALL };
@@ -253,7 +258,7 @@ struct pmemfs_check_result {
 	uint64_t problems, fixed;
 	uint64_t files, dirs, others; /* inodes by kind */
 	uint64_t used_blocks, free_blocks;
-	bool was_clean, checked;      /* checked: passes were run */
+	bool was_clean, checked; /* checked: passes were run */
 };
 /* 0 when the check itself ran; result says what was found. -EUCLEAN: no usable superblock. */
 int pmemfs_check(struct media *m, const struct pmemfs_check_options *o,

@@ -2,10 +2,10 @@
 /*
  * Ordered ranges in an array of leaves, each a sorted array of at most LEAF_MAX ranges.
  *
- * Invariants: no leaf is empty; leaves and their ranges ascend and do not overlap; no two
- * neighbours could be merged; leaf->maxlen is at least the longest range in the leaf.
- * A map of a million ranges is two binary searches and one memmove of at most 2 KiB; the array of
- * leaves moves only when a leaf splits or empties. Small maps stay small: a leaf grows with use.
+ * Invariants: no leaf is empty; leaves and their ranges ascend and do not overlap; leaf->maxlen
+ * is at least the longest range in the leaf. A map of a million ranges is two binary searches
+ * and one memmove of at most 2 KiB; the array of leaves moves only when a leaf splits or
+ * empties. Small maps stay small: a leaf grows with use.
  */
 #include "rangemap.h"
 
@@ -142,7 +142,8 @@ static struct range_leaf *new_leaf(unsigned cap)
 static void make_room(struct rangemap *m, struct range_cursor *c)
 {
 	struct range_leaf *l = m->leaf[c->leaf], *right;
-	/* Ascending use (a log file, a copy) keeps leaves full: split off nothing at the end. */
+	/* Ascending use (a log file, a copy) keeps leaves full: split off nothing at the end.
+	 */
 	unsigned keep = c->slot == LEAF_MAX ? LEAF_MAX : LEAF_MAX / 2;
 
 	if (l->n < l->cap)
@@ -252,6 +253,18 @@ struct range rangemap_insert(struct rangemap *m, struct range r)
 	return r;
 }
 
+bool rangemap_replace(struct rangemap *m, const struct range *r, struct range *ret_old)
+{
+	struct range_cursor c;
+	const struct range *found = rangemap_find(m, r->start, &c);
+
+	if (!found || found->start != r->start || found->len != r->len)
+		return false;
+	*ret_old = *found;
+	*range_at(m, c) = *r;
+	return true;
+}
+
 void rangemap_cut(struct rangemap *m, uint64_t start, uint64_t end, range_fn fn, void *arg)
 {
 	struct range_cursor c;
@@ -264,7 +277,8 @@ void rangemap_cut(struct rangemap *m, uint64_t start, uint64_t end, range_fn fn,
 		if (piece.start > old.start) {
 			range_at(m, c)->len = piece.start - old.start;
 			if (range_end(&piece) < range_end(&old)) {
-				struct range tail = range_clip(&old, range_end(&piece), UINT64_MAX);
+				struct range tail =
+				    range_clip(&old, range_end(&piece), UINT64_MAX);
 
 				c.slot++;
 				insert_at(m, &c, &tail);

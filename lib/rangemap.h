@@ -2,8 +2,8 @@
 /*
  * An ordered map of non-overlapping ranges: a file's extents and a shard's free space.
  *
- * Neighbours that continue each other (blocks, flags and checksums alike) are merged. The caller
- * locks.
+ * Neighbours that continue each other (blocks, flags and checksums alike) are merged when one
+ * is inserted. The caller locks.
  */
 #ifndef PMEMFS_RANGEMAP_H
 #define PMEMFS_RANGEMAP_H
@@ -61,6 +61,9 @@ const struct range *rangemap_last(const struct rangemap *m);
 
 /* Inserts a range that overlaps none. Returns the range it became part of by value. */
 struct range rangemap_insert(struct rangemap *m, struct range r);
+
+/* Puts r in the place of a range with the same start and length; false: there is none. */
+bool rangemap_replace(struct rangemap *m, const struct range *r, struct range *ret_old);
 
 /* Removes [start, end); calls fn (may be NULL) with each piece removed, in order. */
 typedef void (*range_fn)(void *arg, const struct range *piece);

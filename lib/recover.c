@@ -18,7 +18,7 @@
 
 struct scan {
 	struct pmemfs *fs;
-	uint64_t *map;	/* a bit for each used block; changed atomically */
+	uint64_t *map; /* a bit for each used block; changed atomically */
 	pthread_mutex_t lock;
 	unsigned shard; /* under the lock: the next batch to scan */
 	size_t next;
@@ -101,11 +101,12 @@ static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
 		goto out;
 	if (!err)
 		err = end == LOG_DAMAGED || (end == LOG_TORN && s->fs->was_clean)
-			      ? -EUCLEAN
-			      : clean_tail(s, i, end);
+			  ? -EUCLEAN
+			  : clean_tail(s, i, end);
 	if (err) {
 		fs_damage(s->fs, "inode %llu (block %llu) is damaged: %s",
-			  (unsigned long long)ino, (unsigned long long)(slot / PMEMFS_BLOCK_SIZE),
+			  (unsigned long long)ino,
+			  (unsigned long long)(slot / PMEMFS_BLOCK_SIZE),
 			  err == -EUCLEAN ? "its log makes no sense" : strerror(-err));
 	} else if (!i->attr.nlink) {
 		free_slot(s, i);
@@ -135,8 +136,9 @@ static void scan_block(struct scan *s, unsigned shard, size_t k)
 
 		if (!err && !get64(head))
 			continue;
-		scan_inode(s, 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + n) * s->fs->shards + shard,
-			   slot);
+		scan_inode(
+		    s, 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + n) * s->fs->shards + shard,
+		    slot);
 	}
 }
 

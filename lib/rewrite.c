@@ -2,10 +2,10 @@
 /*
  * Stating an inode anew: compaction, and the first log of a new inode.
  *
- * The fresh log is written where nothing refers to it: into the slot's other area (a buffer here;
- * the transaction stores it) and into new blocks. One 8-byte store of the head word makes it the
- * log. A crash before leaves the old log, which was not touched; after it, the new one, which was
- * fenced before the store. The old segments are free only once the store is durable.
+ * The fresh log is written where nothing refers to it: into the slot's other area (a buffer
+ * here; the transaction stores it) and into new blocks. One 8-byte store of the head word makes
+ * it the log. A crash before leaves the old log, which was not touched; after it, the new one,
+ * which was fenced before the store. The old segments are free only once the store is durable.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ uint64_t inode_state_size(const struct inode *i)
 		size += ROUND_UP(sizeof(struct pmemfs_symlink) + i->attr.size, 8u);
 	for (size_t n = 0; n < i->xattrs; n++)
 		size += ROUND_UP(sizeof(struct pmemfs_xattr) + i->xattr[n].namelen +
-					 i->xattr[n].valuelen,
+				     i->xattr[n].valuelen,
 				 8u);
 	return size;
 }
@@ -109,8 +109,8 @@ static int next_segment(struct writer *w, uint32_t len)
 	rec_seal(&link.h, w->log.seed, w->log.seq++);
 	store(w, &link, sizeof(link));
 	fill_segment(w);
-	w->log.seg = grow_array(w->log.seg, &w->log.segcap, w->log.nseg + 1,
-				sizeof(w->log.seg[0]));
+	w->log.seg =
+	    grow_array(w->log.seg, &w->log.segcap, w->log.nseg + 1, sizeof(w->log.seg[0]));
 	w->log.seg[w->log.nseg++] = (struct log_seg){block, (uint32_t)n};
 	w->log.pos = block * PMEMFS_BLOCK_SIZE;
 	w->log.end = w->log.pos + n * PMEMFS_BLOCK_SIZE;
@@ -279,7 +279,8 @@ static int emit_file(struct writer *w)
 	int err = 0;
 
 	f.r = rangemap_find(&w->inode->extents, 0, &f.c);
-	/* All in one record where that fits; else the attributes alone, so that they come first. */
+	/* All in one record where that fits; else the attributes alone, so that they come
+	 * first. */
 	if (fixed + extents_size(w->inode) > AREA_ROOM) {
 		u->h.len = put16(fixed / 8);
 		err = emit(w, &u->h, NULL);
@@ -347,8 +348,8 @@ static int emit_symlink(struct writer *w)
 
 static int emit_xattr(struct writer *w, const struct xattr *a)
 {
-	uint32_t size = ROUND_UP((uint32_t)sizeof(struct pmemfs_xattr) + a->namelen + a->valuelen,
-				 8u);
+	uint32_t size =
+	    ROUND_UP((uint32_t)sizeof(struct pmemfs_xattr) + a->namelen + a->valuelen, 8u);
 	struct pmemfs_xattr *x = xcalloc(1, size);
 	int err;
 
@@ -380,7 +381,8 @@ static int emit_all(struct writer *w)
 	/* The entries' record set ctime to mtime: state the true one where they differ. */
 	if (!err && inode_is_dir(i) && i->dir.live && !i->xattrs &&
 	    memcmp(&ctime, &i->attr.mtime, sizeof(ctime))) {
-		*u = (struct pmemfs_update){.h = {.type = REC_UPDATE, .len = put16(sizeof(*u) / 8)}};
+		*u = (struct pmemfs_update){
+		    .h = {.type = REC_UPDATE, .len = put16(sizeof(*u) / 8)}};
 		u->ctime_sec = put64(ctime.tv_sec);
 		u->ctime_nsec = put32(ctime.tv_nsec);
 		err = emit(w, &u->h, NULL);
@@ -388,8 +390,9 @@ static int emit_all(struct writer *w)
 	return err;
 }
 
-int log_rewrite(struct pmemfs *fs, struct inode *i, uint64_t head, bool segments, unsigned flags,
-		uint8_t area[PMEMFS_AREA_SIZE], struct log *ret_log, struct rangemap *ret_map)
+int log_rewrite(struct pmemfs *fs, struct inode *i, uint64_t head, bool segments,
+		unsigned flags, uint8_t area[PMEMFS_AREA_SIZE], struct log *ret_log,
+		struct rangemap *ret_map)
 {
 	struct writer *w = xrealloc(NULL, sizeof(*w));
 	int err;

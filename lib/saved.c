@@ -3,8 +3,8 @@
  * The free list that a clean unmount leaves, so that the next mount need not read every log.
  *
  * It stands in blocks that it lists as free: it costs no space, and the first mount that writes
- * may overwrite it, for by then the superblock no longer refers to it. Each block is bound to the
- * superblock's sequence number, so that an old one is never believed.
+ * may overwrite it, for by then the superblock no longer refers to it. Each block is bound to
+ * the superblock's sequence number, so that an old one is never believed.
  */
 #include <errno.h>
 

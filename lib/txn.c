@@ -4,20 +4,20 @@
  *
  * One inode: its record certifies itself, so that appending it is the commit.
  *	data fence (if there was data); store record; FENCE.
- *	A crash before the last fence leaves the old log, or the whole record, or a torn one that
- *	does not verify; after it, the record. One that needs a new segment clears that first and
+ *	A crash before the last fence leaves the old log, or the whole record, or a torn one
+ *that does not verify; after it, the record. One that needs a new segment clears that first and
  *	writes the link last in program order; where only the record or only the link arrived,
  *	the log still ends where it did, for the segment was zero when fenced.
  * Several inodes: one journal record says what goes where.
- *	store journal record; FENCE (committed); store everything in its place; FENCE; slot free.
- *	A crash before the first fence leaves nothing (or, by luck, a whole record: then all of
- *	it). After it, replay stores the same bytes again; each entry is tied to its inode's head
- *	word, so that a record of the past cannot touch what came later.
- * A log that has no room in its area is stated anew in the slot's other area: that is a change of
- * the head word instead of a record, and the same argument with one word.
+ *	store journal record; FENCE (committed); store everything in its place; FENCE; slot
+ *free. A crash before the first fence leaves nothing (or, by luck, a whole record: then all of
+ *	it). After it, replay stores the same bytes again; each entry is tied to its inode's
+ *head word, so that a record of the past cannot touch what came later. A log that has no room
+ *in its area is stated anew in the slot's other area: that is a change of the head word instead
+ *of a record, and the same argument with one word.
  *
- * The locks of all inodes are held exclusively from before txn_add until after txn_commit. Blocks
- * that lost their owner are free only after the last fence.
+ * The locks of all inodes are held exclusively from before txn_add until after txn_commit.
+ *Blocks that lost their owner are free only after the last fence.
  */
 #include <errno.h>
 
@@ -75,7 +75,8 @@ static uint64_t state_growth(const struct pmemfs_rec *rec)
 		uint64_t n = get16(u->extents);
 
 		/* each extent can split one; its checksums come last in the record */
-		return n ? (n + 1) * sizeof(struct pmemfs_extent) + rec_len(rec) - sizeof(*u) : 0;
+		return n ? (n + 1) * sizeof(struct pmemfs_extent) + rec_len(rec) - sizeof(*u)
+			 : 0;
 	}
 	return rec_len(rec) + 32u; /* the entries' record of a directory, an UPDATE for ctime */
 }
@@ -198,7 +199,8 @@ static void store(struct txn *t, struct txn_part *p)
 		media_copy(m, p->at, p->rec, rec_len(p->rec));
 		break;
 	case TXN_SWITCH:
-		media_copy(m, slot_area(i->slot, head_where(p->head)), p->area, sizeof(p->area));
+		media_copy(m, slot_area(i->slot, head_where(p->head)), p->area,
+			   sizeof(p->area));
 		/* fall through */
 	case TXN_FREE:
 		media_store8(m, i->slot, p->head);
@@ -240,8 +242,7 @@ static void journal_part(struct journal_buf *b, struct txn_part *p)
 		journal_add(b, i->ino, head, JOURNAL_APPEND, p->at, p->rec, rec_len(p->rec));
 		break;
 	case TXN_SWITCH: {
-		uint32_t len = p->newlog.nseg ? PMEMFS_AREA_SIZE
-					      : (uint32_t)p->newlog.bytes;
+		uint32_t len = p->newlog.nseg ? PMEMFS_AREA_SIZE : (uint32_t)p->newlog.bytes;
 
 		journal_add(b, i->ino, head, JOURNAL_SWITCH, p->head, p->area, len);
 		break;

@@ -11,8 +11,8 @@
 
 #define MIN(a, b)      ((a) < (b) ? (a) : (b))
 #define MAX(a, b)      ((a) > (b) ? (a) : (b))
-#define ROUND_UP(x, n) (((x) + (n) - 1) / (n) * (n))
-#define DIV_UP(x, n)   (((x) + (n) - 1) / (n))
+#define ROUND_UP(x, n) (((x) + (n)-1) / (n) * (n))
+#define DIV_UP(x, n)   (((x) + (n)-1) / (n))
 #define ARRAY_LEN(a)   (sizeof(a) / sizeof((a)[0]))
 #define likely(x)      __builtin_expect(!!(x), 1)
 #define unlikely(x)    __builtin_expect(!!(x), 0)
