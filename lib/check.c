@@ -139,8 +139,11 @@ static int finish(struct check *c)
 {
 	struct pmemfs *fs = c->fs;
 
-	if (c->o->fix == PMEMFS_FIX_NONE || c->unsound)
+	if (c->o->fix == PMEMFS_FIX_NONE)
 		return 0;
+	/* Without the clean mark, a mount counts and collects for itself. */
+	if (c->unsound)
+		return c->recount ? check_dirty(c) : 0;
 	fs->sb.state = put32(0);
 	if (!c->o->no_data)
 		fs->sb.checked = put64((uint64_t)time(NULL));

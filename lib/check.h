@@ -105,9 +105,12 @@ struct check_table {
 };
 
 /* A repair that was agreed to. */
-enum fix_kind {			/* in the order in which they are carried out */
-		FIX_TAIL,	/* clear what stands after the log's end */
-		FIX_RESTATE,	/* write the log anew, with what is wrong corrected */
+enum fix_kind {		      /* in the order in which they are carried out */
+		FIX_RESERVED, /* clear the reserved bytes of the slot at `arg` */
+		FIX_HEADER, /* clear what stands beside the table inode in the block at `arg` */
+		FIX_TAIL,   /* clear what stands after the log's end */
+		FIX_IN_PLACE = FIX_TAIL, /* up to here no space is needed */
+		FIX_RESTATE,		 /* write the log anew, with what is wrong corrected */
 		FIX_ENTRY,	/* remove the entry with cookie `arg` of directory ino */
 		FIX_ENTRY_TYPE, /* give it the type of its inode */
 		FIX_PARENT,	/* ino's parent is `arg` */

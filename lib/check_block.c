@@ -139,11 +139,11 @@ int check_blocks(struct check *c)
 	r = check_saved(c);
 	if (r)
 		return r;
-	if (!c->blocks_unknown)
-		check_count(c, CHECK_FREE_COUNT, get64(c->sb.free_blocks), free_total(c));
-	check_count(c, CHECK_INODE_COUNT, get64(c->sb.used_inodes), c->inodes);
-	if (!c->names_unknown)
-		check_count(c, CHECK_DENTRY_COUNT, get64(c->sb.dentry_bytes), c->dentry_bytes);
 	check_progress(c, 5, 1, 1);
+	if (c->blocks_unknown)
+		return 0;
+	check_count(c, CHECK_FREE_COUNT, get64(c->sb.free_blocks), free_total(c));
+	check_count(c, CHECK_INODE_COUNT, get64(c->sb.used_inodes), c->inodes);
+	check_count(c, CHECK_DENTRY_COUNT, get64(c->sb.dentry_bytes), c->dentry_bytes);
 	return 0;
 }

@@ -339,6 +339,14 @@ static int fix_reconnect(struct check *c, uint64_t ino)
 static int apply_fix(struct check *c, const struct fix *f)
 {
 	switch (f->kind) {
+	case FIX_RESERVED:
+		media_store8(c->m, f->arg + 8, 0);
+		media_flush(c->m, f->arg + 8, 8);
+		return media_fence(c->m);
+	case FIX_HEADER:
+		media_clear(c->m, f->arg + PMEMFS_SLOT_SIZE,
+			    PMEMFS_BLOCK_SIZE - PMEMFS_SLOT_SIZE);
+		return media_fence(c->m);
 	case FIX_TAIL:
 		return fix_tail(c, f->ino);
 	case FIX_RESTATE:
@@ -392,29 +400,46 @@ static bool space_known(const struct check *c)
 	return !c->blocks_unknown && !c->shared;
 }
 
-int check_repair(struct check *c)
+/* In the order of the kinds: the core opens no inode whose log has a tail. */
+static void apply_kinds(struct check *c, unsigned from, unsigned to)
 {
-	int r;
-
-	if (c->o->fix == PMEMFS_FIX_NONE)
-		return 0;
-	if (!space_known(c)) {
-		if (c->fixes)
-			check_repairs_left(c, c->fixes);
-		return 0;
-	}
-	set_free_space(c);
-	if (!c->fixes)
-		return 0;
-	r = check_dirty(c);
-	/* In the order of the kinds: the core opens no inode whose log has a tail. */
-	for (unsigned kind = 0; kind < FIX_KINDS && !r; kind++)
+	for (unsigned kind = from; kind < to; kind++)
 		for (size_t k = 0; k < c->fixes; k++) {
 			int err = c->fix[k].kind == kind ? apply_fix(c, &c->fix[k]) : 0;
 
 			if (err)
 				check_repair_failed(c, c->fix[k].ino, err);
 		}
+}
+
+static uint64_t count_kinds(const struct check *c, unsigned from)
+{
+	uint64_t n = 0;
+
+	for (size_t k = 0; k < c->fixes; k++)
+		n += c->fix[k].kind >= from;
+	return n;
+}
+
+int check_repair(struct check *c)
+{
+	uint64_t n = count_kinds(c, FIX_IN_PLACE + 1);
+	int r = 0;
+
+	if (c->o->fix == PMEMFS_FIX_NONE)
+		return 0;
+	if (c->fixes)
+		r = check_dirty(c);
+	if (r)
+		return r;
+	apply_kinds(c, 0, FIX_IN_PLACE + 1);
+	if (!space_known(c)) {
+		if (n)
+			check_repairs_left(c, n);
+		return 0;
+	}
+	set_free_space(c);
+	apply_kinds(c, FIX_IN_PLACE + 1, FIX_KINDS);
 	icache_drop(c->fs, NULL);
-	return r;
+	return 0;
 }

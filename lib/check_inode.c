@@ -191,10 +191,7 @@ static int check_tail(struct check *c, struct inode *i)
 			check_fix_later(c, FIX_TAIL, i->ino, 0);
 		return 0;
 	}
-	if (c->o->fix == PMEMFS_FIX_NONE)
-		return 0;
-	r = check_dirty(c);
-	return r ? r : log_clear_tail(c->fs, &i->log);
+	return c->o->fix == PMEMFS_FIX_NONE ? 0 : log_clear_tail(c->fs, &i->log);
 }
 
 static uint8_t type_of(uint32_t mode)
@@ -311,23 +308,9 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 /* ---- slots ---------------------------------------------------------------------------------
  */
 
-static int check_reserved(struct check *c, uint64_t ino, uint64_t slot)
-{
-	struct problem p = {.code = CHECK_SLOT_RESERVED, .ino = ino, .off = slot + 8};
-	int r;
-
-	if (!check_problem(c, &p))
-		return 0;
-	r = check_dirty(c);
-	if (r)
-		return r;
-	media_store8(c->m, slot + 8, 0);
-	media_flush(c->m, slot + 8, 8);
-	return media_fence(c->m);
-}
-
 static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
 {
+	struct problem p = {.code = CHECK_SLOT_RESERVED, .ino = ino, .off = slot + 8};
 	struct pmemfs_slot s;
 	uint64_t head;
 	int r = media_read(c->m, slot, &s, 16);
@@ -338,20 +321,20 @@ static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check
 		return 0;
 	}
 	head = get64(s.head);
-	if (get64(s.reserved))
-		r = check_reserved(c, ino, slot);
+	if (get64(s.reserved) && check_problem(c, &p))
+		check_fix_later(c, FIX_RESERVED, ino, slot);
 	if (!head_valid(head)) {
 		bad_inode(c, ino, ci, CHECK_HEAD, slot, 0);
 		c->names_unknown = true;
-		return r;
+		return 0;
 	}
-	if (r || head_where(head) == HEAD_FREE)
-		return r;
+	if (head_where(head) == HEAD_FREE)
+		return 0;
 	return check_used(c, ino, slot, head, ci);
 }
 
 /* The slots that the header's first block does not use. */
-static int check_header(struct check *c, unsigned shard)
+static void check_header(struct check *c, unsigned shard)
 {
 	uint64_t off = super_table_slot(&c->sb, shard);
 	uint8_t block[PMEMFS_BLOCK_SIZE];
@@ -359,20 +342,13 @@ static int check_header(struct check *c, unsigned shard)
 	int r = media_read(c->m, off, block, sizeof(block));
 
 	if (r) { /* the table itself could be read */
-		check_problem(c, &(struct problem){.code = CHECK_TABLE_IO,
-						   .off = off,
-						   .num = shard,
-						   .name = strerror(-r)});
-		return 0;
+		p.code = CHECK_TABLE_IO;
+		p.name = strerror(-r);
+		check_problem(c, &p);
+	} else if (!all_zero(block + PMEMFS_SLOT_SIZE, sizeof(block) - PMEMFS_SLOT_SIZE) &&
+		   check_problem(c, &p)) {
+		check_fix_later(c, FIX_HEADER, PMEMFS_INO_TABLE | shard, off);
 	}
-	if (all_zero(block + PMEMFS_SLOT_SIZE, sizeof(block) - PMEMFS_SLOT_SIZE) ||
-	    !check_problem(c, &p))
-		return 0;
-	r = check_dirty(c);
-	if (r)
-		return r;
-	media_clear(c->m, off + PMEMFS_SLOT_SIZE, sizeof(block) - PMEMFS_SLOT_SIZE);
-	return media_fence(c->m);
 }
 
 static int check_table_inode(struct check *c, unsigned shard)
@@ -385,9 +361,8 @@ int check_inodes(struct check *c)
 	int r = 0;
 
 	for (unsigned s = 0; s < c->fs->shards && !r; s++) {
-		r = check_header(c, s);
-		if (!r)
-			r = check_table_inode(c, s);
+		check_header(c, s);
+		r = check_table_inode(c, s);
 	}
 	return r ? r : check_each(c, 3, check_slot);
 }

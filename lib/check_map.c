@@ -257,13 +257,17 @@ static uint64_t path_step(struct check *c, uint64_t ino, char *buf, size_t *at)
 
 const char *check_path(struct check *c, uint64_t ino, char *buf, size_t size)
 {
+	uint64_t start = ino;
 	size_t at = size - 1;
 
 	buf[at] = 0;
 	if (ino == PMEMFS_ROOT_INO)
 		buf[--at] = '/';
-	while (ino && ino != PMEMFS_ROOT_INO)
+	while (ino && ino != PMEMFS_ROOT_INO) {
 		ino = path_step(c, ino, buf, &at);
+		if (ino == start)
+			ino = 0;
+	}
 	if (!ino) { /* unknown from here up, or too long, or a loop */
 		at -= 3;
 		memcpy(buf + at, "...", 3);

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One function for each kind of damage; the table at the end says what fsck has to find. */
+#include <dirent.h>
+
+#include "check.h"
+#include "damage.h"
+
+static void flip(struct image *img, uint64_t off)
+{
+	img->mem[off] ^= 0x55;
+}
+
+/* ---- superblock ----------------------------------------------------------------------------
+ */
+
+static void sb_primary(struct image *img)
+{
+	flip(img, 100);
+}
+
+static void sb_replica(struct image *img)
+{
+	flip(img, PMEMFS_SB_REPLICA * PMEMFS_BLOCK_SIZE + 60);
+}
+
+static void sb_replica_gone(struct image *img)
+{
+	memset(img->mem + PMEMFS_SB_REPLICA * PMEMFS_BLOCK_SIZE, 0, PMEMFS_BLOCK_SIZE);
+}
+
+static void sb_differ(struct image *img)
+{
+	uint8_t replica[PMEMFS_BLOCK_SIZE];
+	uint8_t *at = img->mem + PMEMFS_SB_REPLICA * PMEMFS_BLOCK_SIZE;
+
+	memcpy(replica, at, sizeof(replica));
+	image_super(img)->label[0] = 'x';
+	image_reseal_super(img);
+	memcpy(at, replica, sizeof(replica));
+}
+
+/* ---- tables and journal --------------------------------------------------------------------
+ */
+
+static void table_record(struct image *img)
+{
+	flip(img, image_record(img, PMEMFS_INO_TABLE | 1, 0, NULL) + 20);
+}
+
+static void table_header(struct image *img)
+{
+	flip(img, super_table_slot(image_super(img), 1) + 700);
+}
+
+static void table_reserved(struct image *img)
+{
+	flip(img, super_table_slot(image_super(img), 2) + 9);
+}
+
+static void table_kind(struct image *img)
+{
+	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS};
+	struct pmemfs_perm *perm;
+	uint64_t off;
+
+	assert_int_equal(pmemfs_format(img->m, &o), 0);
+	off = image_record(img, PMEMFS_INO_TABLE | 1, 0, NULL);
+	perm = (void *)(img->mem + off + sizeof(struct pmemfs_update) + 8);
+	perm->mode = put32(S_IFIFO | 0600);
+	image_reseal(img, PMEMFS_INO_TABLE | 1, off);
+}
+
+static void journal_record(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+	uint64_t off = fs->shard[1].journal[3].off;
+	struct pmemfs_journal *j = (void *)(img->mem + off);
+	struct pmemfs_jentry *e = (void *)(j + 1);
+
+	*j = (struct pmemfs_journal){.magic = put32(PMEMFS_JOURNAL_MAGIC),
+				     .len = put32(sizeof(*e)),
+				     .entries = put32(1)};
+	*e = (struct pmemfs_jentry){.ino = put64(img->file), .type = put32(9)};
+	j->checksum = put64(hash64((char *)j + 8, sizeof(*j) - 8 + sizeof(*e), fs->seed ^ off));
+	pmemfs_abandon(fs);
+}
+
+/* ---- logs ----------------------------------------------------------------------------------
+ */
+
+static void head_word(struct image *img)
+{
+	flip(img, image_slot(img, img->file) + 1);
+}
+
+static void log_middle(struct image *img)
+{
+	flip(img, image_record(img, img->sub, 20, NULL) + 30);
+}
+
+static void log_sense(struct image *img)
+{
+	uint64_t off = image_record(img, img->sub, 20, NULL);
+
+	((struct pmemfs_rec *)(img->mem + off))->type = 9;
+	image_reseal(img, img->sub, off);
+}
+
+static void log_first(struct image *img)
+{
+	flip(img, image_record(img, img->small, 0, NULL) + 30);
+}
+
+/* Where the log ends. */
+static uint64_t log_end_of(struct image *img, uint64_t ino)
+{
+	struct pmemfs *fs = image_look(img);
+	struct inode *i = image_inode(fs, ino);
+	uint64_t pos = i->log.pos;
+
+	assert_true(pos + 64 <= i->log.end);
+	inode_delete(i);
+	fs_delete(fs);
+	return pos;
+}
+
+static void log_tail(struct image *img)
+{
+	memset(img->mem + log_end_of(img, img->sub), 0xa5, 24);
+}
+
+static void log_tail_behind(struct image *img)
+{
+	flip(img, log_end_of(img, img->file) + 40);
+}
+
+static void log_tail_table(struct image *img)
+{
+	flip(img, log_end_of(img, PMEMFS_INO_TABLE) + 40);
+}
+
+static void log_poison(struct image *img)
+{
+	image_poison(img, image_record(img, img->sub, 40, NULL));
+}
+
+static void slot_reserved(struct image *img)
+{
+	flip(img, image_slot(img, img->link) + 12);
+}
+
+/* The first record's fields: size, perm, nlink, atime. */
+static struct pmemfs_time *atime_of(struct image *img, uint64_t off)
+{
+	return (void *)(img->mem + off + sizeof(struct pmemfs_update) + 8 +
+			sizeof(struct pmemfs_perm) + 8);
+}
+
+static void rec_reserved(struct image *img)
+{
+	uint64_t off = image_record(img, img->fifo, 0, NULL);
+
+	atime_of(img, off)->reserved = put32(1);
+	image_reseal(img, img->fifo, off);
+}
+
+static void rec_time(struct image *img)
+{
+	uint64_t off = image_record(img, img->fifo, 0, NULL);
+
+	atime_of(img, off)->nsec = put32(2000000000);
+	image_reseal(img, img->fifo, off);
+}
+
+static void set_nlink(struct image *img, uint64_t ino, uint64_t nlink)
+{
+	uint64_t off = image_record(img, ino, 0, NULL);
+	le64 *field = (void *)(img->mem + off + sizeof(struct pmemfs_update) + 8 +
+			       sizeof(struct pmemfs_perm));
+
+	*field = put64(nlink);
+	image_reseal(img, ino, off);
+}
+
+static void fifo_size(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, img->fifo, UP_SIZE, 5);
+	image_unmount(fs);
+}
+
+static void dir_nlink(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, img->other, UP_NLINK, 3);
+	image_unmount(fs);
+}
+
+static void orphan(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_del_entry(fs, PMEMFS_ROOT_INO, "lone");
+	image_unmount(fs);
+	set_nlink(img, img->lone, 0);
+}
+
+/* ---- names ---------------------------------------------------------------------------------
+ */
+
+static void root_missing(struct image *img)
+{
+	le64 *head = (void *)(img->mem + image_slot(img, PMEMFS_ROOT_INO));
+
+	*head = put64(head_make(HEAD_FREE, head_id(get64(*head)) + 1));
+}
+
+static void root_damaged(struct image *img)
+{
+	flip(img, image_record(img, PMEMFS_ROOT_INO, 0, NULL) + 30);
+}
+
+static void root_parent(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, PMEMFS_ROOT_INO, UP_PARENT, img->dir);
+	image_unmount(fs);
+}
+
+static void dangling(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_add_entry(fs, img->dir, "nowhere", 999999, DT_REG);
+	image_add_entry(fs, img->other, "table", PMEMFS_INO_TABLE | 1, DT_REG);
+	image_unmount(fs);
+}
+
+static void entry_type(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_del_entry(fs, img->dir, "small");
+	image_add_entry(fs, img->dir, "small", img->small, DT_FIFO);
+	image_unmount(fs);
+}
+
+static void second_name(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_add_entry(fs, img->other, "sub-again", img->sub, DT_DIR);
+	image_unmount(fs);
+}
+
+/* The name that comes first is not the one that the directory calls its parent. */
+static void second_name_first(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_add_entry(fs, PMEMFS_ROOT_INO, "sub-again", img->sub, DT_DIR);
+	image_unmount(fs);
+}
+
+static void names_root(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_add_entry(fs, img->other, "root", PMEMFS_ROOT_INO, DT_DIR);
+	image_unmount(fs);
+}
+
+static void parent(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, img->sub, UP_PARENT, img->other);
+	image_unmount(fs);
+}
+
+static void nlink_high(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, img->hard, UP_NLINK, 7);
+	image_unmount(fs);
+}
+
+static void nlink_low(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, img->hard, UP_NLINK, 1);
+	image_unmount(fs);
+}
+
+static void unreachable(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_del_entry(fs, PMEMFS_ROOT_INO, "lone");
+	image_del_entry(fs, img->dir, "sub");
+	image_unmount(fs);
+}
+
+static void loop(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_del_entry(fs, PMEMFS_ROOT_INO, "dir");
+	image_add_entry(fs, img->sub, "dir", img->dir, DT_DIR);
+	image_unmount(fs);
+}
+
+static void loop_self(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_del_entry(fs, PMEMFS_ROOT_INO, "other");
+	image_add_entry(fs, img->other, "other", img->other, DT_DIR);
+	image_set(fs, img->other, UP_PARENT, img->other);
+	image_unmount(fs);
+}
+
+static void removed_named(struct image *img)
+{
+	set_nlink(img, img->fifo, 0);
+}
+
+static void removed_full(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_del_entry(fs, img->dir, "sub");
+	image_unmount(fs);
+	set_nlink(img, img->sub, 0);
+}
+
+/* ---- blocks --------------------------------------------------------------------------------
+ */
+
+static void shared(struct image *img)
+{
+	uint64_t block = image_block_of(img, img->file, 5);
+	struct pmemfs *fs = image_mount(img);
+
+	image_map(fs, img->lone, 100, block);
+	image_unmount(fs);
+}
+
+static struct pmemfs_saved *saved_of(struct image *img)
+{
+	return (void *)(img->mem + get64(image_super(img)->saved_list) * PMEMFS_BLOCK_SIZE);
+}
+
+static void reseal_saved(struct image *img)
+{
+	uint64_t block = get64(image_super(img)->saved_list);
+	struct pmemfs_saved *s = saved_of(img);
+
+	s->checksum =
+	    put64(hash64((char *)s + 8, sizeof(*s) - 8, super_seed(image_super(img)) ^ block));
+}
+
+/* Changes the last extent of the list, and the sum with it. */
+static void change_saved(struct image *img, int64_t start, int64_t blocks)
+{
+	struct pmemfs_saved *s = saved_of(img);
+	struct pmemfs_super *sb = image_super(img);
+	uint32_t n = get32(s->count) - 1;
+
+	s->extent[n].start = put64(get64(s->extent[n].start) + start);
+	s->extent[n].blocks = put64(get64(s->extent[n].blocks) + blocks);
+	reseal_saved(img);
+	sb->free_blocks = put64(get64(sb->free_blocks) + blocks);
+	image_reseal_super(img);
+}
+
+static void saved_list(struct image *img)
+{
+	flip(img, get64(image_super(img)->saved_list) * PMEMFS_BLOCK_SIZE + 50);
+}
+
+static void saved_leak(struct image *img)
+{
+	change_saved(img, 0, -5);
+}
+
+/* An extent is made to begin one block earlier, with a block that is in use. */
+static void saved_used(struct image *img)
+{
+	struct pmemfs_saved *s = saved_of(img);
+	struct pmemfs_super *sb = image_super(img);
+	uint64_t start, after = 0;
+
+	for (uint32_t k = 0; k < get32(s->count); k++) {
+		start = get64(s->extent[k].start);
+		if (start > after && !super_is_reserved(sb, start - 1)) {
+			s->extent[k].start = put64(start - 1);
+			s->extent[k].blocks = put64(get64(s->extent[k].blocks) + 1);
+			reseal_saved(img);
+			sb->free_blocks = put64(get64(sb->free_blocks) + 1);
+			image_reseal_super(img);
+			return;
+		}
+		after = start + get64(s->extent[k].blocks);
+	}
+	fail_msg("no extent to enlarge");
+}
+
+static void inode_count(struct image *img)
+{
+	struct pmemfs_super *sb = image_super(img);
+
+	sb->used_inodes = put64(get64(sb->used_inodes) + 1);
+	image_reseal_super(img);
+}
+
+static void dentry_count(struct image *img)
+{
+	image_super(img)->dentry_bytes = put64(12345);
+	image_reseal_super(img);
+}
+
+static void free_count(struct image *img)
+{
+	struct pmemfs_super *sb = image_super(img);
+
+	sb->free_blocks = put64(get64(sb->free_blocks) - 1);
+	image_reseal_super(img);
+}
+
+/* ---- data ----------------------------------------------------------------------------------
+ */
+
+static void data(struct image *img)
+{
+	flip(img, image_block_of(img, img->file, 3) * PMEMFS_BLOCK_SIZE + 9);
+	flip(img, image_block_of(img, img->file, 4) * PMEMFS_BLOCK_SIZE + 4095);
+	flip(img, image_block_of(img, img->file, 9) * PMEMFS_BLOCK_SIZE);
+}
+
+static void data_end(struct image *img)
+{
+	/* 300000 bytes: the last block has 992 valid ones */
+	flip(img, image_block_of(img, img->small, 0) * PMEMFS_BLOCK_SIZE + 99);
+}
+
+static void data_behind_end(struct image *img)
+{
+	flip(img, image_block_of(img, img->small, 0) * PMEMFS_BLOCK_SIZE + 100);
+}
+
+static void data_poison(struct image *img)
+{
+	image_poison(img, image_block_of(img, img->file, 7) * PMEMFS_BLOCK_SIZE);
+}
+
+/* ---- no damage: what a crash leaves --------------------------------------------------------
+ */
+
+static void crash(struct image *img)
+{
+	pmemfs_abandon(image_mount(img));
+}
+
+static void crash_orphan(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+	struct pmemfs_attr attr;
+
+	assert_int_equal(pmemfs_lookup(fs, img->dir, "small", &attr), 0);
+	assert_int_equal(pmemfs_unlink(fs, img->dir, "small"), 0);
+	pmemfs_abandon(fs);
+}
+
+static void crash_tail(struct image *img)
+{
+	crash(img);
+	log_tail(img);
+	log_tail_behind(img);
+}
+
+static void crash_super(struct image *img)
+{
+	struct pmemfs_super sb;
+
+	memcpy(&sb, img->mem, sizeof(sb));
+	crash(img);
+	memcpy(img->mem, &sb, sizeof(sb)); /* the replica is newer */
+}
+
+/* ---- the table -----------------------------------------------------------------------------
+ */
+
+/* clang-format off */
+const struct damage damages[] = {
+	{"superblock", sb_primary, {CHECK_SB_PRIMARY}, SAFE},
+	{"superblock-replica", sb_replica, {CHECK_SB_REPLICA}, SAFE},
+	{"superblock-replica-gone", sb_replica_gone, {CHECK_SB_REPLICA}, SAFE},
+	{"superblock-copies-differ", sb_differ, {CHECK_SB_DIFFER}, SAFE},
+	{"table-record", table_record, {CHECK_TABLE}, NEVER},
+	{"table-header", table_header, {CHECK_HEADER}, SAFE},
+	{"table-reserved", table_reserved, {CHECK_SLOT_RESERVED}, SAFE},
+	{"table-kind", table_kind, {CHECK_TABLE_KIND}, NEVER},
+	{"journal-record", journal_record, {CHECK_JOURNAL}, NEVER},
+	{"head-word", head_word, {CHECK_HEAD}, NEVER},
+	{"log-middle", log_middle, {CHECK_LOG_DAMAGED}, NEVER},
+	{"log-sense", log_sense, {CHECK_LOG_SENSE}, NEVER},
+	{"log-first", log_first, {CHECK_LOG_EMPTY}, NEVER},
+	{"log-tail", log_tail, {CHECK_LOG_TAIL}, ASKED},
+	{"log-tail-behind-zeros", log_tail_behind, {CHECK_LOG_TAIL}, ASKED},
+	{"log-tail-table", log_tail_table, {CHECK_LOG_TAIL}, ASKED},
+	{"log-poison", log_poison, {CHECK_INODE_IO}, NEVER, .poison = true},
+	{"slot-reserved", slot_reserved, {CHECK_SLOT_RESERVED}, SAFE},
+	{"record-reserved", rec_reserved, {CHECK_REC_RESERVED}, SAFE},
+	{"record-time", rec_time, {CHECK_TIME}, SAFE},
+	{"fifo-size", fifo_size, {CHECK_SIZE}, SAFE},
+	{"directory-nlink", dir_nlink, {CHECK_DIR_NLINK}, SAFE},
+	{"orphan", orphan, {CHECK_ORPHAN}, SAFE},
+	{"root-missing", root_missing,
+	 {CHECK_ROOT, CHECK_SAVED_LEAK, CHECK_FREE_COUNT, CHECK_INODE_COUNT, CHECK_DENTRY_COUNT},
+	 NEVER, .second = {CHECK_ROOT}},
+	{"root-damaged", root_damaged, {CHECK_LOG_EMPTY, CHECK_ROOT}, NEVER},
+	{"root-parent", root_parent, {CHECK_PARENT}, SAFE},
+	{"dangling", dangling, {CHECK_DANGLING, CHECK_DANGLING}, ASKED},
+	{"entry-type", entry_type, {CHECK_ENTRY_TYPE}, SAFE},
+	{"second-name", second_name, {CHECK_SECOND_NAME}, ASKED},
+	{"second-name-first", second_name_first, {CHECK_SECOND_NAME}, ASKED},
+	{"names-root", names_root, {CHECK_NAMES_ROOT}, ASKED},
+	{"parent", parent, {CHECK_PARENT}, SAFE},
+	{"nlink-high", nlink_high, {CHECK_NLINK}, SAFE},
+	{"nlink-low", nlink_low, {CHECK_NLINK}, SAFE},
+	{"unreachable", unreachable, {CHECK_UNREACHABLE, CHECK_UNREACHABLE}, ASKED},
+	{"loop", loop, {CHECK_PARENT, CHECK_LOOP}, ASKED},
+	{"loop-self", loop_self, {CHECK_LOOP}, ASKED},
+	{"removed-but-named", removed_named, {CHECK_REMOVED_NAMED}, ASKED},
+	{"removed-but-full", removed_full, {CHECK_UNREACHABLE}, ASKED},
+	{"shared-block", shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
+	{"saved-list", saved_list, {CHECK_SAVED_LIST}, SAFE},
+	{"saved-leak", saved_leak, {CHECK_SAVED_LEAK, CHECK_FREE_COUNT}, SAFE},
+	{"saved-used", saved_used, {CHECK_SAVED_USED, CHECK_FREE_COUNT}, SAFE},
+	{"free-count", free_count, {CHECK_SAVED_LIST, CHECK_FREE_COUNT}, SAFE},
+	{"inode-count", inode_count, {CHECK_INODE_COUNT}, SAFE},
+	{"dentry-count", dentry_count, {CHECK_DENTRY_COUNT}, SAFE},
+	{"data", data, {CHECK_DATA, CHECK_DATA}, NEVER},
+	{"data-end", data_end, {CHECK_DATA}, NEVER},
+	{"data-behind-end", data_behind_end, {0}, SAFE},
+	{"data-poison", data_poison, {CHECK_DATA_IO}, NEVER, .poison = true},
+	{"no-damage", NULL, {0}, SAFE},
+	{"crash", crash, {0}, SAFE},
+	{"crash-orphan", crash_orphan, {0}, SAFE},
+	{"crash-tail", crash_tail, {0}, SAFE},
+	{"crash-superblock", crash_super, {0}, SAFE},
+	{NULL},
+};
+/* clang-format on */
