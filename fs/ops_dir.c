@@ -4,10 +4,12 @@
  * outlive the entry they belong to; so a listing misses and repeats nothing while others add
  * and remove names.
  *
- * For that reason the kernel's cache of listings (FOPEN_CACHE_DIR, which is also what replying
- * ENOSYS to opendir turns on) is not used: it finds the place to go on by an exact match of the
- * offset, and where that entry was removed and somebody else has listed the directory since, it
- * takes the rest for empty: rm -r beside an ls then leaves files behind.
+ * The kernel's cache of listings (FOPEN_CACHE_DIR, which is also what replying ENOSYS to opendir
+ * turns on) is not used: it looks for the place to go on by an exact match of the offset. If that
+ * entry has been removed, and somebody else has listed the directory since, it notices and asks
+ * us, except where its pages are filled to the last byte (say by 126 names of up to 8 bytes):
+ * there it says that the directory ends (seen with Linux 6.18). An rm -r beside an ls would leave
+ * files behind.
  */
 #include "ops_impl.h"
 
