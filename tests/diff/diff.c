@@ -220,7 +220,8 @@ int main(int argc, char **argv)
 			       .full_every = 50,
 			       .remount_every = 200,
 			       .kill_every = 200,
-			       .image = 64 << 20},
+			       .image = 64 << 20,
+			       .hang = 300},
 			 .seeds = 1};
 	int o, rc = 0;
 

@@ -21,6 +21,7 @@ struct config {
 	const char *mount;    /* directory on a pmemfs mount, or NULL */
 	const char *tmpfs;    /* directory on another filesystem, or NULL */
 	const char *sequence; /* file of operations instead of random ones, or NULL */
+	unsigned hang;	      /* seconds that a run may take */
 	bool no_core;
 	bool verbose;
 };

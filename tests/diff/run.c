@@ -10,8 +10,6 @@
 
 #include "diff.h"
 
-#define HANG 300 /* seconds that a run may take */
-
 void sequence_add(struct sequence *q, const struct op *op)
 {
 	if (q->n == q->cap) {
@@ -166,7 +164,7 @@ int run_sequence(const struct config *c, struct sequence *q, bool make, char *wh
 	if (pid < 0)
 		abort();
 	if (!pid) {
-		alarm(HANG);
+		alarm(c->hang);
 		run(c, t, steps, make);
 		/* exit, so that leaks are found where that is compiled in */
 		exit(0);

@@ -2,19 +2,45 @@
 /*
  * Leaves out of a failing sequence what the failure does not need: pieces of halving size, then
  * single operations, until nothing more can go; then smaller numbers. Each try is a run of its
- * own. Any failure counts, since the one looked for and a simpler one are both worth having.
+ * own. Only the same kind of failure counts: the same words, whatever path and numbers.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "diff.h"
 
+#define SHORT 20 /* seconds for one try */
+
+/* Copies the words of a message without paths and digits. */
+static void words_of(const char *why, char *ret)
+{
+	while (*why) {
+		if (*why == '/') {
+			why += strcspn(why, ":");
+		} else if (*why >= '0' && *why <= '9') {
+			why++;
+		} else {
+			*ret++ = *why++;
+		}
+	}
+	*ret = 0;
+}
+
+static bool same_kind(const char *a, const char *b)
+{
+	char wa[WHY_MAX], wb[WHY_MAX];
+
+	words_of(a, wa);
+	words_of(b, wb);
+	return !strcmp(wa, wb);
+}
+
 static bool still_fails(const struct config *c, struct sequence *try, struct sequence *q,
 			char *why)
 {
 	char reason[WHY_MAX];
 
-	if (run_sequence(c, try, false, reason) != 1)
+	if (run_sequence(c, try, false, reason) != 1 || !same_kind(reason, why))
 		return false;
 	memcpy(q->ops, try->ops, try->n * sizeof(*q->ops));
 	q->n = try->n;
@@ -80,10 +106,12 @@ static void simplify(const struct config *c, struct sequence *q, char *why)
 	free(try.ops);
 }
 
-void shrink(const struct config *c, struct sequence *q, char *why)
+void shrink(const struct config *given, struct sequence *q, char *why)
 {
+	struct config config = *given, *c = &config;
 	size_t piece;
 
+	c->hang = SHORT;
 	for (piece = q->n / 2; piece > 1; piece /= 2) {
 		sweep(c, q, piece, why);
 		fprintf(stderr, "\r%zu operations ", q->n);

@@ -326,6 +326,25 @@ static int last_seen(void *arg, const char *path, const struct model_attr *a)
 	return 0;
 }
 
+static bool remove_root_xattrs(struct subject *s, char *why)
+{
+	struct op_result list;
+	struct op op;
+	const char *name;
+	bool ok = true;
+
+	op_init(&op, OP_LISTXATTR);
+	model_apply(s->model, &op, &list);
+	op_init(&op, OP_REMOVEXATTR);
+	for (name = (char *)list.data; ok && name < (char *)list.data + list.len;
+	     name += strlen(name) + 1) {
+		strcpy(op.to, name);
+		ok = subject_step(s, &op, false, why);
+	}
+	op_result_clear(&list);
+	return ok;
+}
+
 /* Removes everything; the last path of a walk is never a directory with something in it. */
 static bool remove_all(struct subject *s, char *why)
 {
@@ -338,7 +357,7 @@ static bool remove_all(struct subject *s, char *why)
 	for (;;) {
 		model_walk(s->model, last_seen, &v);
 		if (!*v.path)
-			return true;
+			return remove_root_xattrs(s, why);
 		op_init(&op, S_ISDIR(v.mode) ? OP_RMDIR : OP_UNLINK);
 		strcpy(op.path, v.path);
 		if (!subject_step(s, &op, false, why))

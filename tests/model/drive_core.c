@@ -80,8 +80,14 @@ static int64_t do_make(struct core *c, const struct op *op)
 	struct pmemfs_attr a;
 	uint32_t mode = op->mode;
 	uint64_t dir;
-	int rc = walk_parent(c, op->path, &dir);
+	size_t len = op->kind == OP_SYMLINK ? op_target(op, target, sizeof(target) - 1) : 0;
+	int rc;
 
+	/* the kernel has looked at the target before it walks the path */
+	if (op->kind == OP_SYMLINK && (!len || len > 4095))
+		return len ? -ENAMETOOLONG : -ENOENT;
+	target[len] = 0;
+	rc = walk_parent(c, op->path, &dir);
 	if (rc)
 		return rc;
 	if (op->kind == OP_CREATE)
@@ -90,7 +96,6 @@ static int64_t do_make(struct core *c, const struct op *op)
 		mode = S_IFDIR | (mode & 01777);
 	else if (op->kind == OP_SYMLINK)
 		mode = S_IFLNK | 0777;
-	target[op_target(op, target, sizeof(target) - 1)] = 0;
 	rc = pmemfs_make(c->fs, dir, drive_last(op->path), mode, op->major, op->minor,
 			 op->kind == OP_SYMLINK ? target : NULL, &cred, &a);
 	if (!rc)
@@ -318,22 +323,23 @@ static int64_t do_look(struct core *c, const struct pmemfs_attr *a, const struct
 /* What the kernel answers itself, without asking the filesystem. */
 static int kernel_refuses(const struct op *op, const struct pmemfs_attr *a)
 {
-	bool plain = S_ISREG(a->mode) || S_ISDIR(a->mode);
+	bool set = op->kind == OP_SETXATTR || op->kind == OP_REMOVEXATTR;
+	size_t len = strlen(op->to);
 
 	if (op->kind == OP_CHMOD && S_ISLNK(a->mode))
 		return -EOPNOTSUPP;
-	if (plain || strncmp(op->to, "user.", 5) || strlen(op->to) > 255)
+	/* a bad mode would be seen first, had opening for writing not failed before */
+	if (op->kind == OP_FALLOCATE && !S_ISREG(a->mode))
+		return S_ISDIR(a->mode) ? -EISDIR : -EINVAL;
+	if (!set && op->kind != OP_GETXATTR)
 		return 0;
-	switch (op->kind) {
-	case OP_SETXATTR:
-		return op->len > 65536 ? -E2BIG : -EPERM;
-	case OP_REMOVEXATTR:
-		return -EPERM;
-	case OP_GETXATTR:
-		return -ENODATA;
-	default:
-		return 0;
-	}
+	if (!len || len > 255)
+		return -ERANGE;
+	if (op->kind == OP_SETXATTR && op->len > 65536)
+		return -E2BIG;
+	if (!S_ISREG(a->mode) && !S_ISDIR(a->mode) && !strncmp(op->to, "user.", 5))
+		return set ? -EPERM : -ENODATA;
+	return 0;
 }
 
 static int64_t on_object(struct core *c, const struct op *op, struct op_result *res)

@@ -260,7 +260,7 @@ static int fallocate_check(uint32_t mode, uint64_t len)
 int64_t m_fallocate(struct model *m, const struct op *op)
 {
 	struct minode *i;
-	uint64_t id, end = op->off + op->len;
+	uint64_t id, end = op->off + op->len, size;
 	int rc = file_of(m, op, &id);
 
 	if (!rc)
@@ -270,6 +270,9 @@ int64_t m_fallocate(struct model *m, const struct op *op)
 	if (rc)
 		return rc;
 	i = m_mut(m, id);
+	size = i->size;
+	if (!(op->flags & FALLOC_FL_KEEP_SIZE) && end > size)
+		size = end;
 	if (op->flags & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		punch(i, op->off, end);
 	if (!(op->flags & FALLOC_FL_PUNCH_HOLE))
@@ -277,16 +280,14 @@ int64_t m_fallocate(struct model *m, const struct op *op)
 	if (m->o.loose_fallocate_times) {
 		m_maybe(m, i, MTIME);
 		m_maybe(m, i, CTIME);
-	} else if ((op->flags & ~(uint32_t)FALLOC_FL_KEEP_SIZE) ||
-		   (!op->flags && end > i->size)) {
+	} else if ((op->flags & ~(uint32_t)FALLOC_FL_KEEP_SIZE) || size > i->size) {
 		changed(m, i);
 	} else {
 		/* blocks came, the content stayed */
 		m_maybe(m, i, MTIME);
 		m_now(m, i, CTIME);
 	}
-	if (!(op->flags & FALLOC_FL_KEEP_SIZE) && end > i->size)
-		i->size = end;
+	i->size = size;
 	return 0;
 }
 
