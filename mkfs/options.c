@@ -168,7 +168,8 @@ int mkfs_options_parse(int argc, char **argv, struct mkfs_options *ret, int *ret
 	if (!r && optind == argc)
 		r = usage("a device or an image file must be named", NULL);
 	if (!r && optind + 1 < argc)
-		r = usage("one device or image file, not also", argv[optind + 1]);
+		r = usage("unexpected argument, only one device or image file is made",
+			  argv[optind + 1]);
 	*ret_code = r < 0;
 	if (!r)
 		ret->path = argv[optind];
