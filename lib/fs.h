@@ -182,6 +182,7 @@ struct inode {
 	/* icache lock */
 	struct inode *next;
 	uint64_t refs;
+	bool unhashed; /* freed: its number may be another's */
 	/* constant */
 	uint64_t ino;
 	uint64_t slot; /* byte offset */
@@ -240,7 +241,6 @@ void inode_fill_attr(const struct inode *i, struct pmemfs_attr *ret);
  * and gives back inode->lock.
  */
 int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret);
-void inode_ref(struct pmemfs *fs, struct inode *i, uint64_t n);
 /* Gives back n references; the last one frees an orphan and tidies a short log. */
 void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n);
 /* The inode if it is in DRAM, without a reference: for one that the caller holds already. */
@@ -251,6 +251,8 @@ void inode_last_work(struct pmemfs *fs, struct inode *i);
 bool inode_is_sole(struct pmemfs *fs, struct inode *i);
 /* Enters a new inode (refs 1) that was just made. */
 void icache_insert(struct pmemfs *fs, struct inode *i);
+/* Its slot was freed: who holds a reference still has it, nobody finds it any more. */
+void icache_remove(struct pmemfs *fs, struct inode *i);
 void icache_init(struct pmemfs *fs);
 /* Drops all inodes; calls fn (may be NULL) with each first. */
 void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *i));

@@ -184,12 +184,26 @@ struct inode *icache_find(struct pmemfs *fs, uint64_t ino)
 	return i;
 }
 
-void inode_ref(struct pmemfs *fs, struct inode *i, uint64_t n)
+/* Under the part's lock. */
+static void unhash(struct icache_part *c, struct inode *i)
+{
+	struct inode **at = bucket_of(c, i->ino);
+
+	if (i->unhashed)
+		return;
+	while (*at != i)
+		at = &(*at)->next;
+	*at = i->next;
+	c->count--;
+	i->unhashed = true;
+}
+
+void icache_remove(struct pmemfs *fs, struct inode *i)
 {
 	struct icache_part *c = part_of(fs, i->ino);
 
 	pthread_mutex_lock(&c->lock);
-	i->refs += n;
+	unhash(c, i);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -216,6 +230,7 @@ static void free_orphan(struct pmemfs *fs, struct inode *i)
 	txn_free(&t, i);
 	if (txn_commit(&t))
 		return; /* recovery or fsck will */
+	icache_remove(fs, i);
 	atomic_fetch_sub(&fs->used_inodes, 1);
 	itable_free(fs, i->ino);
 }
@@ -248,9 +263,9 @@ void inode_last_work(struct pmemfs *fs, struct inode *i)
 void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 {
 	struct icache_part *c = part_of(fs, i->ino);
-	struct inode **at;
 
 	pthread_mutex_lock(&c->lock);
+	n = MIN(n, i->refs);
 	if (i->refs > n) {
 		i->refs -= n;
 		pthread_mutex_unlock(&c->lock);
@@ -266,10 +281,7 @@ void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 		pthread_mutex_unlock(&c->lock);
 		return;
 	}
-	for (at = bucket_of(c, i->ino); *at != i; at = &(*at)->next)
-		;
-	*at = i->next;
-	c->count--;
+	unhash(c, i);
 	pthread_mutex_unlock(&c->lock);
 	inode_delete(i);
 }

@@ -518,6 +518,7 @@ static void name_dropped(struct pmemfs *fs, struct inode *i)
 {
 	if (!i->freed)
 		return;
+	icache_remove(fs, i);
 	atomic_fetch_sub(&fs->used_inodes, 1);
 	itable_free(fs, i->ino);
 }
@@ -801,9 +802,11 @@ static int rename_locked(struct rename *r)
 		if (inode_wants_compact(r->i1))
 			inode_compact(r->fs, r->i1);
 	}
-	inode_close(r->fs, r->i1);
+	inode_unlock(r->i1);
 	if (r->i2)
-		inode_close(r->fs, r->i2);
+		inode_unlock(r->i2);
+	put_child(r, &r->i1); /* which may lock again: after both were unlocked */
+	put_child(r, &r->i2);
 	return err;
 }
 
