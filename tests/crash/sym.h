@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Names of functions of the running program, from its own symbol table (static ones too). */
+#ifndef CRASH_SYM_H
+#define CRASH_SYM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct syms;
+struct syms *sym_open(void); /* NULL: the program is stripped */
+void sym_close(struct syms *s);
+/* The function that the code address lies in, and the source file it comes from; "?" if none.
+ */
+const char *sym_name(const struct syms *s, uintptr_t addr, const char **ret_file,
+		     unsigned *ret_offset);
+/* "file.c:123" by addr2line, if that is installed. */
+bool sym_line(const struct syms *s, uintptr_t addr, char *buf, size_t size);
+
+#endif
