@@ -271,7 +271,8 @@ void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 		pthread_mutex_unlock(&c->lock);
 		return;
 	}
-	if (has_last_work(fs, i)) {
+	/* Twice: while the log was being tidied the last name may have gone. */
+	for (unsigned k = 0; k < 2 && i->refs == n && has_last_work(fs, i); k++) {
 		pthread_mutex_unlock(&c->lock);
 		inode_last_work(fs, i);
 		pthread_mutex_lock(&c->lock);
