@@ -234,7 +234,9 @@ static int mark_clean(struct pmemfs *fs)
 		sb->state =
 		    put32((get32(sb->state) & ~PMEMFS_STATE_CLEAN) | PMEMFS_STATE_ERROR);
 	} else {
-		err = saved_write(fs);
+		err = journal_retire(fs);
+		if (!err)
+			err = saved_write(fs);
 		sb->state = put32(get32(sb->state) | PMEMFS_STATE_CLEAN);
 	}
 	return err ? err : super_write(fs->media, sb);
