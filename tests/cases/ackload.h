@@ -2,7 +2,7 @@
 /*
  * A load whose every state is known from the number of operations done, to be interrupted at
  * any point: after operation `last` returned, exactly its effects must be there, and the one
- * after it may be there, whole, or not.
+ * after it may be there, whole, or not (a write also in part, up to a page boundary).
  *
  * Operation i belongs to file i / 8 and to step i % 8 of that file's life; see ackload.c. Both
  * functions work in the current directory.

@@ -35,7 +35,7 @@ done
 umount_fs
 fsck_clean
 chmod 600 img
-expect_error 8 "img.*(permission|denied)" as 1001 "$FSCK" -n "$IMG"
+expect_error 8 "img.*(permission|denied|may not be opened)" as 1001 "$FSCK" -n "$IMG"
 # What can be read can be looked at.
 chmod 644 img
 as 1001 "$FSCK" -n -f "$IMG" >/dev/null

@@ -9,6 +9,11 @@ whole=$(free)
 empty_again() {
 	find "$MNT" -mindepth 1 -delete
 	expect_equal "$(ls -A "$MNT")" ""
+	# What logs and inode tables still hold is given back at the latest by the unmount.
+	[ "$(free)" -ge $((whole - whole / 50)) ] || die "$(free) of $whole blocks are free after $1"
+	umount_fs
+	fsck_clean
+	mount_fs
 	expect_equal "$(free)" "$whole" "free blocks after $1"
 }
 
@@ -19,7 +24,7 @@ size=$(stat -c %s "$MNT/big")
 [ "$size" -gt $((40 << 20)) ] || die "ENOSPC after $size bytes of 48 MiB"
 cmp -n "$size" big "$MNT/big"
 echo kept >"$MNT/kept" || :
-expect_equal "$(sysx statfs "$MNT" | cut -d' ' -f4)" 0 "available blocks"
+[ "$(sysx statfs "$MNT" | cut -d' ' -f4)" -lt 256 ] || die "ENOSPC, but 1 MiB is available"
 expect_errno ENOSPC fallocate alloc 0 1G "$MNT/big"
 expect_equal "$(stat -c %s "$MNT/big")" "$size"
 cmp -n "$size" big "$MNT/big"

@@ -1,6 +1,6 @@
 # timeout: 300
 # kill -9 of the daemon under load: what was acknowledged is there, what was not is whole or not
-# there, and neither fsck -n nor the recovery finds anything wrong.
+# there (a long write: up to a page boundary), and neither fsck -n nor the recovery finds anything wrong.
 . "$(dirname "$0")/lib.sh"
 needs_pmemfs
 rounds=8
@@ -20,7 +20,7 @@ for ((round = 0; round < rounds; round++)); do
 	expect_equal "$(sum_of "$IMG")" "$before" "fsck -n changed the image"
 	mount_fs
 	for ((w = 0; w < writers; w++)); do
-		last=$(tail -n 1 "acked.$w")
+		last=$(grep -Ex "[0-9]+" "acked.$w" | tail -n 1) || :
 		expect_equal "$(sysx ack-verify "$MNT/$round.$w" "${last:--1}")" "" "round $round"
 		[ "$round" != 0 ] || [ "${last:-0}" -gt 100 ] || die "only '$last' operations were done"
 		rm -r "${MNT:?}/$round.$w"

@@ -9,17 +9,27 @@ expect_equal "$bsize $namelen" "4096 255"
 [ "$bavail" -gt 58000 ] || die "only $bavail blocks of an empty filesystem are available"
 [ "$files" -gt 10000 ] && [ "$ffree" -lt "$files" ] || die "$files files, $ffree free"
 
+used_inodes() { sysx statfs "$MNT" | awk '{ print $5 - $6 }'; }
 random_file "$MNT/f" 40M
 now=$(sysx statfs "$MNT" | cut -d' ' -f3)
 used=$((bfree - now))
-[ $used -ge 10240 ] && [ $used -le 10260 ] || die "40 MiB take $used blocks"
+[ $used -ge 10240 ] && [ $used -le 10342 ] || die "40 MiB take $used blocks"
 sysx create "$MNT/n" 100
-expect_equal "$((ffree - $(sysx statfs "$MNT" | cut -d' ' -f6)))" 101 "inodes used"
+expect_equal "$(used_inodes)" $((files - ffree + 101)) "inodes used"
 expect_equal "$(df --output=fstype "$MNT" | tail -1)" fuse.pmemfs
 expect_equal "$(findmnt -no SOURCE "$MNT")" "$IMG"
-check() { expect_equal "$(sysx statfs "$MNT")" "$before" "statfs"; }
-before=$(sysx statfs "$MNT")
+# A remount may find a few blocks more to be free: logs are stated anew at unmount.
+check() {
+	local now
+	now=$(sysx statfs "$MNT" | cut -d' ' -f3)
+	[ "$now" -ge "$before" ] && [ "$now" -le $((before + 64)) ] || die "$before blocks free, then $now"
+	expect_equal "$(used_inodes)" "$inodes"
+}
+before=$(sysx statfs "$MNT" | cut -d' ' -f3)
+inodes=$(used_inodes)
 lasting check
 rm "$MNT"/*
+umount_fs
+mount_fs
 expect_equal "$(sysx statfs "$MNT")" "$bsize $blocks $bfree $bavail $files $ffree $namelen"
 end_fs

@@ -21,7 +21,7 @@ ls "$MNT" >/dev/null 2>&1 || :
 [ -d "/proc/$pid" ] || die "the daemon died"
 umount "$MNT"
 wait_pid "$pid"
-expect_error 8 "img.*(smaller|shrunk|truncated|missing|larger)" "$FSCK" -n "$IMG"
+expect_error 8 "img.*(smaller|cut short)" "$FSCK" -n "$IMG"
 mv copy "$IMG"
 fsck_clean
 mount_fs
