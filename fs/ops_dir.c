@@ -4,12 +4,12 @@
  * outlive the entry they belong to; so a listing misses and repeats nothing while others add
  * and remove names.
  *
- * The kernel's cache of listings (FOPEN_CACHE_DIR, which is also what replying ENOSYS to opendir
- * turns on) is not used: it looks for the place to go on by an exact match of the offset. If that
- * entry has been removed, and somebody else has listed the directory since, it notices and asks
- * us, except where its pages are filled to the last byte (say by 126 names of up to 8 bytes):
- * there it says that the directory ends (seen with Linux 6.18). An rm -r beside an ls would leave
- * files behind.
+ * The kernel's cache of listings (FOPEN_CACHE_DIR, which is also what replying ENOSYS to
+ * opendir turns on) is not used: it looks for the place to go on by an exact match of the
+ * offset. If that entry has been removed, and somebody else has listed the directory since, it
+ * notices and asks us, except where its pages are filled to the last byte (say by 126 names of
+ * up to 8 bytes): there it says that the directory ends (seen with Linux 6.18). An rm -r beside
+ * an ls would leave files behind.
  */
 #include "ops_impl.h"
 
@@ -26,18 +26,13 @@ struct listing {
 	size_t ncounted;
 };
 
-static bool is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
-
 static int emit_entry(void *arg, const char *name, const struct pmemfs_attr *attr,
 		      uint64_t cookie)
 {
 	struct listing *l = arg;
 	size_t left = l->size - l->used, n;
 	struct fuse_entry_param e;
-	bool counts = l->plus && !is_dot(name);
+	bool counts = l->plus && attr->nlink; /* not for the dots, nor for a damaged inode */
 
 	attr_to_entry(attr, &e);
 	if (!counts)

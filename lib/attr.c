@@ -109,7 +109,7 @@ int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct 
 	return err;
 }
 
-/* ---- extended attributes ---------------------------------------------------------------- */
+/* ---- extended attributes ---- */
 
 static const struct xattr *find(const struct inode *i, const char *name)
 {

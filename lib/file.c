@@ -32,7 +32,7 @@ static int file_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct ino
 	return 0;
 }
 
-/* ---- write ------------------------------------------------------------------------------ */
+/* ---- write ---- */
 
 static int write_blocks(struct edit *ed, uint64_t off, const char *buf, size_t size)
 {
@@ -112,7 +112,7 @@ ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *
 	return err ? err : (ssize_t)size;
 }
 
-/* ---- read ------------------------------------------------------------------------------- */
+/* ---- read ---- */
 
 struct iovs {
 	struct iovec *v;
@@ -269,8 +269,7 @@ ssize_t pmemfs_read(struct pmemfs *fs, uint64_t ino, uint64_t off, void *buf, si
 	return err ? err : (ssize_t)(end - off);
 }
 
-/* ---- fallocate, seek ------------------------------------------------------------------------
- */
+/* ---- fallocate, seek ---- */
 
 /* Zeroes the bytes of [off, end) in blocks that it covers partly. Whole ones are [*b, *last).
  */

@@ -59,7 +59,7 @@ static inline le64 put64(uint64_t v)
 #define PMEMFS_FBLOCK_MAX  (1ull << 44) /* blocks in a file: 64 PiB */
 #define PMEMFS_LINK_MAX	   0x7fffffffu
 
-/* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) -------------------------- */
+/* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) ---- */
 
 #define PMEMFS_MAGIC	      0x31303053464d4550ull /* "PEMFS001" on media */
 #define PMEMFS_VERSION	      1u
@@ -115,12 +115,12 @@ struct pmemfs_super {
 	le64 checksum; /* XXH3-64 of all that stands before it, seed 0 */
 };
 
-/* ---- shard header: 9 blocks each, one after another from sb.shard_start ------------------ */
+/* ---- shard header: 9 blocks each, one after another from sb.shard_start ---- */
 
 #define PMEMFS_JOURNAL_SLOTS 8u
 #define PMEMFS_SHARD_BLOCKS  (1u + PMEMFS_JOURNAL_SLOTS) /* block 0: inode table's inode */
 
-/* ---- inode slot ---------------------------------------------------------------------- */
+/* ---- inode slot ---- */
 
 /*
  * Slot i of a shard's inode table holds inode number 1 + i * shards + shard. The root directory
@@ -145,7 +145,7 @@ struct pmemfs_slot {
 	uint8_t area[2][PMEMFS_AREA_SIZE];
 };
 
-/* ---- log records --------------------------------------------------------------------- */
+/* ---- log records ---- */
 
 /*
  * A log is a row of records, each 8-aligned, starting in an area of the inode slot and going on
@@ -270,8 +270,7 @@ struct pmemfs_symlink {
 	char target[];
 };
 
-/* ---- journal slot: one block --------------------------------------------------------------
- */
+/* ---- journal slot: one block ---- */
 
 /*
  * One redo record of an operation on several inodes. `checksum` is XXH3-64 from `magic` to the
@@ -301,7 +300,7 @@ struct pmemfs_jentry {
 	le32 type;
 };
 
-/* ---- saved free list: blocks in free space, a chain from sb.saved_list ------------------- */
+/* ---- saved free list: blocks in free space, a chain from sb.saved_list ---- */
 
 #define PMEMFS_SAVED_MAGIC 0x56534650u
 #define PMEMFS_SAVED_MAX   254u

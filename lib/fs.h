@@ -24,7 +24,7 @@
 struct pmemfs;
 struct inode;
 
-/* ---- superblock (super.c) --------------------------------------------------------------- */
+/* ---- superblock (super.c) ---- */
 
 /*
  * Reads both copies and chooses the valid one with the higher sequence. Errors and ret_why as
@@ -51,7 +51,7 @@ bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block);
 uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard);
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot);
 
-/* ---- space (alloc.c) ------------------------------------------------------------------- */
+/* ---- space (alloc.c) ---- */
 
 struct extvec {
 	struct run {
@@ -80,8 +80,7 @@ void free_runs(struct pmemfs *fs, const struct extvec *x);
 void alloc_add(struct pmemfs *fs, uint64_t block, uint64_t n);
 uint64_t alloc_reserve(const struct pmemfs *fs); /* blocks kept for deleting and compacting */
 
-/* ---- log (log.c, logwrite.c) ---------------------------------------------------------------
- */
+/* ---- log (log.c, logwrite.c) ---- */
 
 /* The head word of an inode slot. */
 #define HEAD_FREE 0u
@@ -258,8 +257,7 @@ void icache_init(struct pmemfs *fs);
 void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *i));
 void icache_done(struct pmemfs *fs);
 
-/* ---- directories in DRAM (dir.c) ------------------------------------------------------------
- */
+/* ---- directories in DRAM (dir.c) ---- */
 
 uint32_t dir_hash(const char *name, size_t len);
 struct dent *dir_find(const struct dir *d, const char *name, size_t len);

@@ -9,22 +9,12 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <linux/fs.h>
-#include <stdio.h>
 
-#include "fs.h"
+#include "namei.h"
 
-/* ---- records --------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 
-struct dir_rec {
-	struct pmemfs_dirup u;
-	uint8_t data[2 * 8 + 2 * PMEMFS_DENTRY_SIZE(PMEMFS_NAME_MAX)]
-	    __attribute__((aligned(8)));
-	uint32_t len;
-};
-
-static void dir_rec_begin(struct dir_rec *r, struct timespec now)
+void dir_rec_begin(struct dir_rec *r, struct timespec now)
 {
 	r->u = (struct pmemfs_dirup){.h.type = REC_DIR};
 	r->u.time_sec = put64(now.tv_sec);
@@ -33,7 +23,7 @@ static void dir_rec_begin(struct dir_rec *r, struct timespec now)
 }
 
 /* All removals come before all additions. */
-static void dir_rec_del(struct dir_rec *r, const struct dent *e)
+void dir_rec_del(struct dir_rec *r, const struct dent *e)
 {
 	le64 cookie = put64(e->cookie);
 
@@ -42,8 +32,8 @@ static void dir_rec_del(struct dir_rec *r, const struct dent *e)
 	r->u.dels++;
 }
 
-static void dir_rec_add(struct dir_rec *r, const struct inode *dir, const char *name,
-			uint64_t ino, unsigned type)
+void dir_rec_add(struct dir_rec *r, const struct inode *dir, const char *name, uint64_t ino,
+		 unsigned type)
 {
 	struct pmemfs_dentry *e = (void *)(r->data + r->len);
 	size_t len = strlen(name);
@@ -56,20 +46,15 @@ static void dir_rec_add(struct dir_rec *r, const struct inode *dir, const char *
 	r->u.adds++;
 }
 
-static void dir_rec_put(struct dir_rec *r, struct txn *t, struct inode *dir)
+void dir_rec_put(struct dir_rec *r, struct txn *t, struct inode *dir)
 {
 	r->u.h.len = put16((sizeof(r->u) + r->len) / 8);
 	txn_add(t, dir, &r->u.h);
 }
 
-struct attr_rec {
-	struct pmemfs_update u;
-	le64 field[2];
-};
-
 /* A record that sets ctime and what the mask names: UP_NLINK, UP_PARENT. */
-static void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i,
-			 struct timespec now, unsigned mask, uint32_t nlink, uint64_t parent)
+void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i, struct timespec now,
+		  unsigned mask, uint32_t nlink, uint64_t parent)
 {
 	unsigned n = 0;
 
@@ -84,10 +69,9 @@ static void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i,
 	txn_add(t, i, &r->u.h);
 }
 
-/* ---- finding --------------------------------------------------------------------------------
- */
+/* ---- finding ---- */
 
-static int name_check(const char *name)
+int name_check(const char *name)
 {
 	size_t len = strlen(name);
 
@@ -98,13 +82,13 @@ static int name_check(const char *name)
 	return strchr(name, '/') ? -EINVAL : 0;
 }
 
-static bool is_dot(const char *name)
+bool name_is_dot(const char *name)
 {
 	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
 /* Opens a directory; live: one that still has a name. */
-static int dir_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret)
+int dir_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret)
 {
 	struct inode *d;
 	int err;
@@ -123,15 +107,15 @@ static int dir_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inod
 	return 0;
 }
 
-static struct dent *find(const struct inode *dir, const char *name)
+struct dent *dir_lookup(const struct inode *dir, const char *name)
 {
 	return dir_find(&dir->dir, name, strlen(name));
 }
 
 /* Takes a child's lock and checks that it is what the entry says. Under the directory's lock.
  */
-static int child_lock(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
-		      struct inode *i, bool exclusive)
+int child_lock(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
+	       struct inode *i, bool exclusive)
 {
 	int err = inode_lock(i, exclusive);
 
@@ -146,8 +130,8 @@ static int child_lock(struct pmemfs *fs, const struct inode *dir, const struct d
 	return -EIO;
 }
 
-static int child_get(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
-		     struct inode **ret)
+int child_get(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
+	      struct inode **ret)
 {
 	int err = e->ino == dir->ino ? -EIO : inode_get(fs, e->ino, ret);
 
@@ -188,19 +172,19 @@ int pmemfs_lookup(struct pmemfs *fs, uint64_t dir, const char *name, struct pmem
 		err = dir_open(fs, dir, false, &d);
 	if (err)
 		return err;
-	if (is_dot(name)) {
+	if (name_is_dot(name)) {
 		parent = name[1] ? d->parent : d->ino;
 		inode_close(fs, d);
 		err = inode_open(fs, parent, false, &i);
 	} else {
-		e = find(d, name);
+		e = dir_lookup(d, name);
 		err = e ? child_open(fs, d, e, false, &i) : -ENOENT;
 	}
 	if (!err) {
 		inode_fill_attr(i, ret);
 		inode_unlock(i); /* the reference is the caller's */
 	}
-	if (!is_dot(name))
+	if (!name_is_dot(name))
 		inode_close(fs, d);
 	return err;
 }
@@ -281,8 +265,7 @@ int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned fl
 	return 0;
 }
 
-/* ---- making ---------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
 static uint32_t new_generation(struct pmemfs *fs)
 {
@@ -342,7 +325,7 @@ static int set_target(struct inode *i, const char *target)
 	return 0;
 }
 
-static void compact_dir(struct pmemfs *fs, struct inode *d)
+void dir_compact(struct pmemfs *fs, struct inode *d)
 {
 	if (!d->error && !d->freed && inode_wants_compact(d))
 		inode_compact(fs, d); /* a failure only leaves the log long */
@@ -375,7 +358,7 @@ int pmemfs_make(struct pmemfs *fs, uint64_t dir, const char *name, uint32_t mode
 	err = dir_open(fs, dir, true, &d);
 	if (err)
 		return err;
-	err = is_dot(name) || find(d, name) ? -EEXIST : 0;
+	err = name_is_dot(name) || dir_lookup(d, name) ? -EEXIST : 0;
 	if (!err)
 		err = new_inode(fs, d, mode, cred, fs_now(), &i);
 	if (err)
@@ -394,7 +377,7 @@ int pmemfs_make(struct pmemfs *fs, uint64_t dir, const char *name, uint32_t mode
 	}
 	inode_fill_attr(i, ret);
 	icache_insert(fs, i);
-	compact_dir(fs, d);
+	dir_compact(fs, d);
 out:
 	inode_close(fs, d);
 	return err;
@@ -473,7 +456,7 @@ int pmemfs_link(struct pmemfs *fs, uint64_t ino, uint64_t dir, const char *name,
 	err = dir_open(fs, dir, true, &d);
 	if (err)
 		return err;
-	if (is_dot(name) || find(d, name))
+	if (name_is_dot(name) || dir_lookup(d, name))
 		err = -EEXIST;
 	else
 		err = isdir ? -EPERM : inode_open(fs, ino, true, &i);
@@ -485,7 +468,7 @@ int pmemfs_link(struct pmemfs *fs, uint64_t ino, uint64_t dir, const char *name,
 		inode_fill_attr(i, ret);
 		if (inode_wants_compact(i))
 			inode_compact(fs, i);
-		compact_dir(fs, d);
+		dir_compact(fs, d);
 		inode_unlock(i); /* the reference is the caller's */
 	} else {
 		inode_close(fs, i);
@@ -495,15 +478,14 @@ out:
 	return err;
 }
 
-/* ---- removing -------------------------------------------------------------------------------
- */
+/* ---- removing ---- */
 
 /*
  * Adds to t that one name of i goes: the last one frees it at once if nobody uses it, else
  * leaves an orphan, which its last user or recovery frees.
  */
-static void drop_name(struct pmemfs *fs, struct txn *t, struct inode *i, struct timespec now,
-		      struct attr_rec *rec)
+void drop_name(struct pmemfs *fs, struct txn *t, struct inode *i, struct timespec now,
+	       struct attr_rec *rec)
 {
 	uint32_t nlink = i->attr.nlink ? i->attr.nlink - 1 : 0;
 
@@ -514,7 +496,7 @@ static void drop_name(struct pmemfs *fs, struct txn *t, struct inode *i, struct 
 }
 
 /* After the commit: a freed inode's slot and number can be used again. */
-static void name_dropped(struct pmemfs *fs, struct inode *i)
+void name_dropped(struct pmemfs *fs, struct inode *i)
 {
 	if (!i->freed)
 		return;
@@ -539,7 +521,7 @@ static int remove_locked(struct pmemfs *fs, struct inode *d, struct dent *e, str
 	err = txn_commit(&t);
 	if (!err) {
 		name_dropped(fs, i);
-		compact_dir(fs, d);
+		dir_compact(fs, d);
 		if (!i->freed && inode_wants_compact(i))
 			inode_compact(fs, i);
 	}
@@ -552,13 +534,13 @@ static int remove_name(struct pmemfs *fs, uint64_t dir, const char *name, bool w
 	struct dent *e;
 	int err = name_check(name);
 
-	if (!err && is_dot(name))
+	if (!err && name_is_dot(name))
 		err = !want_dir ? -EISDIR : name[1] ? -ENOTEMPTY : -EINVAL;
 	if (!err)
 		err = dir_open(fs, dir, true, &d);
 	if (err)
 		return err;
-	e = find(d, name);
+	e = dir_lookup(d, name);
 	if (!e)
 		err = -ENOENT;
 	else if (want_dir != (e->type == DT_DIR))
@@ -581,258 +563,4 @@ int pmemfs_unlink(struct pmemfs *fs, uint64_t dir, const char *name)
 int pmemfs_rmdir(struct pmemfs *fs, uint64_t dir, const char *name)
 {
 	return remove_name(fs, dir, name, true);
-}
-
-/* ---- renaming -------------------------------------------------------------------------------
- */
-
-struct rename {
-	struct pmemfs *fs;
-	struct inode *d1, *d2; /* may be the same */
-	const char *n1, *n2;
-	struct dent *e1, *e2;  /* e2 may be NULL */
-	struct inode *i1, *i2; /* the moved one; the victim or the other moved one */
-	unsigned flags;
-};
-
-/*
- * Is `above` the directory `ino` or one of its ancestors? 1, 0 or -errno. Under fs->rename,
- * which alone lets a directory's parent change: so no lock is needed to read it.
- */
-static int is_above(struct pmemfs *fs, uint64_t above, uint64_t ino)
-{
-	for (uint64_t depth = 0; depth <= atomic_load(&fs->used_inodes); depth++) {
-		struct inode *i;
-		int err;
-
-		if (ino == above)
-			return 1;
-		if (ino == PMEMFS_ROOT_INO)
-			return 0;
-		err = inode_get(fs, ino, &i);
-		if (err)
-			return err == -ESTALE ? -ENOENT : err;
-		ino = i->parent;
-		inode_put(fs, i, 1);
-	}
-	return -EIO; /* a loop */
-}
-
-static void close_dirs(struct rename *r)
-{
-	inode_close(r->fs, r->d1);
-	if (r->d2 != r->d1)
-		inode_close(r->fs, r->d2);
-}
-
-static int open_dirs(struct rename *r, uint64_t dir1, uint64_t dir2)
-{
-	bool first2;
-	int err;
-
-	if (dir1 == dir2) {
-		err = dir_open(r->fs, dir1, true, &r->d1);
-		r->d2 = r->d1;
-		return err;
-	}
-	err = is_above(r->fs, dir2, dir1);
-	if (err < 0)
-		return err;
-	first2 = err;
-	if (!first2) {
-		err = is_above(r->fs, dir1, dir2);
-		if (err < 0)
-			return err;
-		first2 = !err && dir2 < dir1;
-	}
-	err =
-	    first2 ? dir_open(r->fs, dir2, true, &r->d2) : dir_open(r->fs, dir1, true, &r->d1);
-	if (err)
-		return err;
-	err =
-	    first2 ? dir_open(r->fs, dir1, true, &r->d1) : dir_open(r->fs, dir2, true, &r->d2);
-	if (err)
-		inode_close(r->fs, first2 ? r->d2 : r->d1);
-	return err;
-}
-
-/*
- * A directory must not go below itself; nor may a child be locked that is one of the locked
- * directories. Only in different directories can a child be above one: the parents were checked
- * to be a tree.
- */
-static int check_loops(struct rename *r)
-{
-	int err;
-
-	if (r->d1 == r->d2)
-		return 0;
-	if (r->e1->type == DT_DIR) {
-		if (r->e1->ino == r->d2->ino)
-			return -EINVAL;
-		err = is_above(r->fs, r->e1->ino, r->d2->parent);
-		if (err)
-			return err < 0 ? err : -EINVAL;
-	}
-	if (r->e2 && r->e2->type == DT_DIR) {
-		int above = r->flags & RENAME_EXCHANGE ? -EINVAL : -ENOTEMPTY;
-
-		if (r->e2->ino == r->d1->ino)
-			return above;
-		err = is_above(r->fs, r->e2->ino, r->d1->parent);
-		if (err)
-			return err < 0 ? err : above;
-	}
-	return 0;
-}
-
-static int check_rename(struct rename *r)
-{
-	bool exchange = r->flags & RENAME_EXCHANGE;
-	int err;
-
-	if (!r->e1)
-		return -ENOENT;
-	err = name_check(r->n2);
-	if (err)
-		return err;
-	if (exchange && !r->e2)
-		return -ENOENT;
-	if (r->flags & RENAME_NOREPLACE && r->e2)
-		return -EEXIST;
-	err = check_loops(r);
-	if (!err && r->e2 && !exchange && (r->e1->type == DT_DIR) != (r->e2->type == DT_DIR))
-		err = r->e1->type == DT_DIR ? -ENOTDIR : -EISDIR;
-	return err;
-}
-
-static void put_child(struct rename *r, struct inode **i)
-{
-	if (*i)
-		inode_put(r->fs, *i, 1);
-	*i = NULL;
-}
-
-/* Gets both children, then locks them by number. */
-static int open_children(struct rename *r)
-{
-	bool swap;
-	int err = 0;
-
-	if (r->e1->ino == r->d2->ino || (r->e2 && r->e2->ino == r->d1->ino))
-		err =
-		    -EIO; /* locked already: only a damaged directory names its own kind here */
-	if (!err)
-		err = child_get(r->fs, r->d1, r->e1, &r->i1);
-	if (!err && r->e2)
-		err = child_get(r->fs, r->d2, r->e2, &r->i2);
-	if (err)
-		goto out;
-	swap = r->i2 && r->i2->ino < r->i1->ino;
-	if (swap)
-		err = child_lock(r->fs, r->d2, r->e2, r->i2, true);
-	if (err)
-		goto out;
-	err = child_lock(r->fs, r->d1, r->e1, r->i1, true);
-	if (err && swap)
-		inode_unlock(r->i2);
-	if (!err && r->i2 && !swap) {
-		err = child_lock(r->fs, r->d2, r->e2, r->i2, true);
-		if (err)
-			inode_unlock(r->i1);
-	}
-out:
-	if (err) {
-		put_child(r, &r->i1);
-		put_child(r, &r->i2);
-	}
-	return err;
-}
-
-static int commit_rename(struct rename *r)
-{
-	bool exchange = r->flags & RENAME_EXCHANGE, same = r->d1 == r->d2;
-	struct timespec now = fs_now();
-	struct dir_rec rec1, rec2, *to = same ? &rec1 : &rec2;
-	struct attr_rec attr1, attr2;
-	struct txn t;
-	unsigned p1 = !same && r->e1->type == DT_DIR ? UP_PARENT : 0;
-	unsigned p2 = !same && r->e2 && r->e2->type == DT_DIR ? UP_PARENT : 0;
-
-	dir_rec_begin(&rec1, now);
-	dir_rec_begin(&rec2, now);
-	dir_rec_del(&rec1, r->e1);
-	if (r->e2)
-		dir_rec_del(to, r->e2);
-	if (exchange)
-		dir_rec_add(&rec1, r->d1, r->n1, r->e2->ino, r->e2->type);
-	dir_rec_add(to, r->d2, r->n2, r->e1->ino, r->e1->type);
-	txn_begin(&t, r->fs, r->e2 && !exchange ? ALLOC_RESERVE : 0);
-	dir_rec_put(&rec1, &t, r->d1);
-	if (!same)
-		dir_rec_put(&rec2, &t, r->d2);
-	attr_rec_put(&attr1, &t, r->i1, now, p1, 0, r->d2->ino);
-	if (exchange)
-		attr_rec_put(&attr2, &t, r->i2, now, p2, 0, r->d1->ino);
-	else if (r->i2)
-		drop_name(r->fs, &t, r->i2, now, &attr2);
-	return txn_commit(&t);
-}
-
-static int rename_locked(struct rename *r)
-{
-	int err = check_rename(r);
-
-	if (err)
-		return err;
-	if (r->e2 && r->e1->ino == r->e2->ino)
-		return 0; /* two names of one inode: nothing happens */
-	err = open_children(r);
-	if (err)
-		return err;
-	if (r->i2 && !(r->flags & RENAME_EXCHANGE) && inode_is_dir(r->i2) && r->i2->dir.live)
-		err = -ENOTEMPTY;
-	else
-		err = commit_rename(r);
-	if (!err) {
-		if (r->i2 && !(r->flags & RENAME_EXCHANGE))
-			name_dropped(r->fs, r->i2);
-		compact_dir(r->fs, r->d1);
-		compact_dir(r->fs, r->d2);
-		if (inode_wants_compact(r->i1))
-			inode_compact(r->fs, r->i1);
-	}
-	inode_unlock(r->i1);
-	if (r->i2)
-		inode_unlock(r->i2);
-	put_child(r, &r->i1); /* which may lock again: after both were unlocked */
-	put_child(r, &r->i2);
-	return err;
-}
-
-int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
-		  const char *newname, unsigned flags)
-{
-	struct rename r = {.fs = fs, .n1 = name, .n2 = newname, .flags = flags};
-	int err = name_check(name);
-
-	if (!err && (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
-		     flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)))
-		err = -EINVAL;
-	if (!err && (is_dot(name) || is_dot(newname)))
-		err = flags & RENAME_NOREPLACE && is_dot(newname) ? -EEXIST : -EBUSY;
-	if (err)
-		return err;
-	if (dir != newdir)
-		pthread_mutex_lock(&fs->rename);
-	err = open_dirs(&r, dir, newdir);
-	if (!err) {
-		r.e1 = find(r.d1, name);
-		r.e2 = find(r.d2, newname);
-		err = rename_locked(&r);
-		close_dirs(&r);
-	}
-	if (dir != newdir)
-		pthread_mutex_unlock(&fs->rename);
-	return err;
 }

@@ -51,7 +51,7 @@ struct pmemfs_attr {
 	struct timespec atime, mtime, ctime, btime;
 };
 
-/* ---- format --------------------------------------------------------------------------- */
+/* ---- format ---- */
 
 struct pmemfs_format_options {
 	uint8_t uuid[16];  /* all zero: a random one is made */
@@ -93,7 +93,7 @@ struct pmemfs_info {
  */
 int pmemfs_probe(struct media *m, struct pmemfs_info *ret, const char **ret_why);
 
-/* ---- mount ---------------------------------------------------------------------------- */
+/* ---- mount ---- */
 
 /*
  * Mounts the filesystem on m (which stays the caller's, and open). Recovers after a crash.
@@ -127,7 +127,7 @@ void pmemfs_statfs(struct pmemfs *fs, struct pmemfs_statfs *ret);
 /* Everything that returned is durable already; on FILE media msyncs. */
 int pmemfs_sync(struct pmemfs *fs);
 
-/* ---- names ---------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* The owner and times of what is made. */
 struct pmemfs_cred {
@@ -179,8 +179,7 @@ typedef int (*pmemfs_emit)(void *arg, const char *name, const struct pmemfs_attr
 int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned flags,
 		   pmemfs_emit emit, void *arg);
 
-/* ---- attributes ---------------------------------------------------------------------------
- */
+/* ---- attributes ---- */
 
 int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret);
 
@@ -207,8 +206,7 @@ ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void 
 ssize_t pmemfs_listxattr(struct pmemfs *fs, uint64_t ino, char *list, size_t size);
 int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name);
 
-/* ---- files --------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 #define PMEMFS_WRITE_KILL_PRIV 1u
 #define PMEMFS_WRITE_APPEND    2u /* at the end of the file, whatever off is */
@@ -238,8 +236,7 @@ int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, ui
 /* whence SEEK_DATA or SEEK_HOLE. Returns the offset. -ENXIO. */
 int64_t pmemfs_seek(struct pmemfs *fs, uint64_t ino, uint64_t off, int whence);
 
-/* ---- check --------------------------------------------------------------------------------
- */
+/* ---- check ---- */
 
 /* What fsck does with the problems it finds. */
 enum pmemfs_fix { PMEMFS_FIX_NONE, PMEMFS_FIX_SAFE, PMEMFS_FIX_ASK, PMEMFS_FIX_ALL };
