@@ -22,6 +22,7 @@ enum {
 	O_REMOUNT,
 	O_KILL,
 	O_IMAGE,
+	O_FILE,
 	O_SHARDS,
 	O_MOUNT,
 	O_TMPFS,
@@ -39,6 +40,7 @@ static const struct option options[] = {
     {"remount-every", required_argument, NULL, O_REMOUNT},
     {"kill-every", required_argument, NULL, O_KILL},
     {"image", required_argument, NULL, O_IMAGE},
+    {"file-size", required_argument, NULL, O_FILE},
     {"shards", required_argument, NULL, O_SHARDS},
     {"mount", required_argument, NULL, O_MOUNT},
     {"tmpfs", required_argument, NULL, O_TMPFS},
@@ -59,6 +61,7 @@ static const char usage[] =
     "  --remount-every N  unmount and mount, on average every N operations (200)\n"
     "  --kill-every N     abandon and mount, on average every N operations (200); 0: never\n"
     "  --image BYTES[KMG] size of the in-process image (64M)\n"
+    "  --file-size BYTES  ordinary files stay about as small (256K); writes a quarter of it\n"
     "  --shards N         shards of the in-process image\n"
     "  --mount DIR        also in a new directory below DIR, on pmemfs\n"
     "  --tmpfs DIR        also in a new directory below DIR, on another filesystem\n"
@@ -120,6 +123,11 @@ static void take(struct args *a, int o, const char *arg)
 	case O_IMAGE:
 		c->image = size_arg(arg);
 		break;
+	case O_FILE:
+		c->file_size = size_arg(arg);
+		if (c->file_size < 32768)
+			c->file_size = 32768;
+		break;
 	case O_SHARDS:
 		c->shards = (unsigned)size_arg(arg);
 		break;
@@ -152,9 +160,9 @@ static void print_command(const struct args *a, size_t steps)
 	const struct config *c = &a->c;
 
 	printf("again, and shrunk: tests/diff/diff --seed %llu --steps %zu --full-every %u "
-	       "--remount-every %u --kill-every %u --image %llu",
+	       "--remount-every %u --kill-every %u --image %llu --file-size %llu",
 	       (unsigned long long)c->seed, steps, c->full_every, c->remount_every,
-	       c->kill_every, (unsigned long long)c->image);
+	       c->kill_every, (unsigned long long)c->image, (unsigned long long)c->file_size);
 	if (c->shards)
 		printf(" --shards %u", c->shards);
 	if (c->mount)
@@ -167,6 +175,7 @@ static void print_command(const struct args *a, size_t steps)
 static void failed(const struct args *a, struct sequence *q, char *why)
 {
 	size_t n = q->n;
+	struct outcome outcome;
 
 	printf("seed %llu, step %zu of %u: %s\n", (unsigned long long)a->c.seed, n, a->c.steps,
 	       why);
@@ -178,7 +187,7 @@ static void failed(const struct args *a, struct sequence *q, char *why)
 		print_command(a, n);
 		return;
 	}
-	if (run_sequence(&a->c, q, false, why) != 1) {
+	if (run_sequence(&a->c, q, false, why, &outcome) != 1) {
 		printf("does not fail when it is run again\n");
 		return;
 	}
@@ -190,6 +199,7 @@ static void failed(const struct args *a, struct sequence *q, char *why)
 static int run_seed(const struct args *a)
 {
 	struct sequence q = {0};
+	struct outcome outcome;
 	char why[WHY_MAX] = "";
 	int rc;
 
@@ -200,14 +210,15 @@ static int run_seed(const struct args *a)
 			return 2;
 		}
 	}
-	rc = run_sequence(&a->c, &q, !a->c.sequence, why);
+	rc = run_sequence(&a->c, &q, !a->c.sequence, why, &outcome);
 	if (rc == 1)
 		failed(a, &q, why);
 	else if (rc)
 		fprintf(stderr, "diff: %s\n", why);
 	else
-		printf("seed %llu: %zu steps, no difference\n", (unsigned long long)a->c.seed,
-		       q.n);
+		printf(
+		    "seed %llu: %zu steps, %zu succeeded, %zu without space, no difference\n",
+		    (unsigned long long)a->c.seed, q.n, outcome.succeeded, outcome.no_space);
 	fflush(stdout);
 	free(q.ops);
 	return rc;
@@ -221,6 +232,7 @@ int main(int argc, char **argv)
 			       .remount_every = 200,
 			       .kill_every = 200,
 			       .image = 64 << 20,
+			       .file_size = 256 << 10,
 			       .hang = 300},
 			 .seeds = 1};
 	int o, rc = 0;

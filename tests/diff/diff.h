@@ -22,6 +22,7 @@ struct config {
 	const char *tmpfs;    /* directory on another filesystem, or NULL */
 	const char *sequence; /* file of operations instead of random ones, or NULL */
 	unsigned hang;	      /* seconds that a run may take */
+	uint64_t file_size;   /* of the profile */
 	bool no_core;
 	bool verbose;
 };
@@ -34,6 +35,8 @@ struct subject *subject_new_dir(const struct config *c, const char *dir, bool pm
 /* Removes everything it made. */
 void subject_free(struct subject *s);
 const struct model *subject_model(const struct subject *s);
+/* What the last step answered. */
+int64_t subject_answer(const struct subject *s);
 /*
  * Does the operation on both, and compares result and the objects it names (full: everything).
  * False and why on a difference.
@@ -57,7 +60,12 @@ void sequence_print(const struct sequence *q, size_t from, FILE *out);
  * a process of its own: that it dies or hangs is a difference like others. Returns 0; 1 for a
  * difference: why says it and q ends with the operation that shows it; 2 for trouble.
  */
-int run_sequence(const struct config *c, struct sequence *q, bool make, char *why);
+struct outcome {
+	size_t succeeded; /* operations of the first subject */
+	size_t no_space;
+};
+int run_sequence(const struct config *c, struct sequence *q, bool make, char *why,
+		 struct outcome *ret);
 
 /* Leaves out of q what the difference does not need. */
 void shrink(const struct config *c, struct sequence *q, char *why);

@@ -74,12 +74,16 @@ static bool start(const struct config *c, struct subjects *all)
 static void next_op(const struct config *c, struct op_rng *rng, const struct model *m,
 		    struct op *ret)
 {
+	struct op_profile profile = op_profile_default;
+
+	profile.file_size = c->file_size;
+	profile.write_size = c->file_size / 4;
 	if (c->remount_every && op_rng_one_in(rng, c->remount_every))
 		op_init(ret, OP_REMOUNT);
 	else if (c->kill_every && op_rng_one_in(rng, c->kill_every))
 		op_init(ret, OP_CRASH);
 	else
-		op_random(rng, m, &op_profile_default, ret);
+		op_random(rng, m, &profile, ret);
 }
 
 static bool step_all(struct subjects *all, const struct op *op, bool full, char *why)
@@ -96,6 +100,7 @@ static bool step_all(struct subjects *all, const struct op *op, bool full, char 
 struct told {
 	int rc;	  /* -1: did not come to an end */
 	size_t n; /* operations begun */
+	struct outcome outcome;
 	char why[WHY_MAX];
 	struct op ops[];
 };
@@ -123,6 +128,8 @@ static void run(const struct config *c, struct told *t, size_t steps, bool make)
 			fflush(stdout);
 		}
 		ok = step_all(&all, &t->ops[k], !((k + 1) % c->full_every), t->why);
+		t->outcome.succeeded += subject_answer(all.s[0]) >= 0;
+		t->outcome.no_space += subject_answer(all.s[0]) == -ENOSPC;
 	}
 	for (i = 0; ok && i < all.n; i++)
 		ok = subject_finish(all.s[i], t->why);
@@ -144,7 +151,8 @@ static int died(int status, char *why)
 	return 1;
 }
 
-int run_sequence(const struct config *c, struct sequence *q, bool make, char *why)
+int run_sequence(const struct config *c, struct sequence *q, bool make, char *why,
+		 struct outcome *ret)
 {
 	size_t steps = make ? c->steps : q->n,
 	       size = sizeof(struct told) + steps * sizeof(struct op);
@@ -178,6 +186,7 @@ int run_sequence(const struct config *c, struct sequence *q, bool make, char *wh
 	q->n = 0;
 	for (k = 0; k < t->n; k++)
 		sequence_add(q, &t->ops[k]);
+	*ret = t->outcome;
 	munmap(t, size);
 	return rc;
 }

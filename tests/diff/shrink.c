@@ -39,8 +39,9 @@ static bool still_fails(const struct config *c, struct sequence *try, struct seq
 			char *why)
 {
 	char reason[WHY_MAX];
+	struct outcome outcome;
 
-	if (run_sequence(c, try, false, reason) != 1 || !same_kind(reason, why))
+	if (run_sequence(c, try, false, reason, &outcome) != 1 || !same_kind(reason, why))
 		return false;
 	memcpy(q->ops, try->ops, try->n * sizeof(*q->ops));
 	q->n = try->n;

@@ -24,6 +24,7 @@ struct subject {
 	struct driver *driver;
 	struct model *model;
 	unsigned flags; /* MODEL_CMP_* */
+	int64_t answer;
 	/* in-process */
 	void *memory;
 	uint64_t size;
@@ -38,6 +39,11 @@ struct subject {
 const struct model *subject_model(const struct subject *s)
 {
 	return s->model;
+}
+
+int64_t subject_answer(const struct subject *s)
+{
+	return s->answer;
 }
 
 /* ---- in-process ---- */
@@ -297,10 +303,12 @@ bool subject_step(struct subject *s, const struct op *op, bool full, char *why)
 	model_clock(s->model, &now);
 	if (op->kind == OP_REMOUNT || op->kind == OP_CRASH) {
 		ok = remount(s, op, reason);
+		s->answer = 0;
 		full = true;
 	} else {
 		drive_apply(s->driver, op, &got);
 		ok = results_fit(s, op, &got, reason);
+		s->answer = got.ret;
 		op_result_clear(&got);
 	}
 	if (ok)

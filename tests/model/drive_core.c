@@ -29,7 +29,8 @@ static int walk(struct core *c, const char *path, size_t len, struct pmemfs_attr
 
 		memcpy(name, path, n);
 		name[n] = 0;
-		rc = pmemfs_lookup(c->fs, at, name, ret);
+		/* as the kernel, which asks no file for a name in it */
+		rc = S_ISDIR(ret->mode) ? pmemfs_lookup(c->fs, at, name, ret) : -ENOTDIR;
 		if (at != 1)
 			pmemfs_forget(c->fs, at, 1);
 		at = ret->ino;
