@@ -59,7 +59,7 @@ static const char *super_text(const struct pmemfs_info *i)
 			     : "the first copy is damaged: run fsck.pmemfs";
 }
 
-/* ---- text ------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 static void print_size(const char *what, uint64_t bytes)
 {
@@ -128,8 +128,7 @@ static void print_text(const struct subject *s)
 	print_medium(s->media);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 static void add_text(json_object *o, const char *key, const char *value)
 {

@@ -141,8 +141,7 @@ static int parse_command(struct command *c, int argc, char **argv)
 	return -1;
 }
 
-/* ---- checks before anything is touched -----------------------------------------------------
- */
+/* ---- checks before anything is touched ---- */
 
 static int fail_dir(const char *dir, int error)
 {

@@ -67,7 +67,7 @@ static struct pmemfs_cred cred_of(fuse_req_t req)
 	return (struct pmemfs_cred){.uid = ctx->uid, .gid = ctx->gid};
 }
 
-/* ---- names ------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -163,8 +163,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_readlink(req, target);
 }
 
-/* ---- the filesystem -----------------------------------------------------------------------
- */
+/* ---- the filesystem ---- */
 
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {

@@ -98,8 +98,7 @@ void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file
 }
 #endif
 
-/* ---- reading ------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 struct read_reply {
 	fuse_req_t req;
@@ -144,8 +143,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		reply_result(req, r);
 }
 
-/* ---- writing ------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
 	      struct fuse_file_info *fi)

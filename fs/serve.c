@@ -69,7 +69,7 @@ static int exit_for(int error)
 	}
 }
 
-/* ---- the medium ----------------------------------------------------------------------- */
+/* ---- the medium ---- */
 
 static int fail_open(const struct server *s, int error, const char *why)
 {
@@ -197,7 +197,7 @@ static void report_verbose(const struct server *s)
 	       pmemfs_is_readonly(s->fs) ? " read-only" : "", "libfuse", fuse_pkgversion());
 }
 
-/* ---- the kernel ------------------------------------------------------------------------- */
+/* ---- the kernel ---- */
 
 /* May a user other than root let others see the mount? fusermount3 asks the same file. */
 static bool user_allow_other(void)
@@ -335,8 +335,7 @@ static int connect_kernel(struct server *s)
 	return code;
 }
 
-/* ---- the end ------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 static bool loop_ends_within(struct server *s, int ms)
 {
