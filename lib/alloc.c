@@ -157,30 +157,38 @@ static uint64_t take_at(struct shard *s, uint64_t goal, uint64_t n)
 	return n;
 }
 
+/* Takes n blocks from the front of whole units; what is left of the last unit becomes small. */
+static bool take_huge(struct shard *s, uint64_t n, uint64_t *ret_block, struct range *ret_best)
+{
+	uint64_t units = ROUND_UP(n, UNIT);
+
+	if (!rangemap_take(&s->huge, units, 0, ret_block, ret_best))
+		return false;
+	if (n < units)
+		rangemap_insert(&s->small, free_range(*ret_block + n, units - n));
+	return true;
+}
+
 /*
  * Takes one run of at most n blocks from the shard. contig: exactly n or none. 0: nothing to be
  * had.
  */
 static uint64_t take_run(struct shard *s, uint64_t n, bool contig, uint64_t *ret_block)
 {
-	struct range r, best = {0};
+	struct range best = {0};
 
-	if (n >= UNIT && rangemap_find_len(&s->huge, n, 0, &r, &best)) {
-		*ret_block = r.start;
-		return take_at(s, r.start, n);
+	if (n >= UNIT) {
+		if (take_huge(s, n, ret_block, &best))
+			return n;
+		if (!contig && best.len) {
+			*ret_block = best.start;
+			return take_at(s, best.start, MIN(n, best.len));
+		}
 	}
-	if (n >= UNIT && !contig && best.len) {
-		*ret_block = best.start;
-		return take_at(s, best.start, best.len);
-	}
-	if (rangemap_find_len(&s->small, n, s->hint, &r, &best)) {
-		*ret_block = r.start;
-		s->hint = r.start + n;
-		return take_at(s, r.start, n);
-	}
-	if (rangemap_find_len(&s->huge, MIN(n, UNIT), 0, &r, NULL) && (!contig || r.len >= n)) {
-		*ret_block = s->hint = r.start;
-		return take_at(s, r.start, n);
+	if (rangemap_take(&s->small, n, s->hint, ret_block, &best) ||
+	    (n < UNIT && take_huge(s, n, ret_block, NULL))) {
+		s->hint = *ret_block + n;
+		return n;
 	}
 	if (contig || !best.len)
 		return 0;

@@ -127,39 +127,58 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	return 0;
 }
 
-static int store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, const char *src)
+/* The copy before the checksums: they are made while the lines are being written back. */
+static void store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, const char *src)
 {
+	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
 	add_extent(ed, b, n, block, 0);
 	for (uint64_t k = 0; k < n; k++)
 		add_csum(ed, src + k * PMEMFS_BLOCK_SIZE, PMEMFS_BLOCK_SIZE, block + k);
-	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
 	ed->dirty = true;
-	return 0;
 }
 
-/* Blocks that are mapped but unwritten from b on, at most max; 0: b is something else. */
-static uint64_t unwritten_run(const struct inode *i, uint64_t b, uint64_t max,
-			      uint64_t *ret_block)
-{
-	const struct range *r = mapping(i, b);
+/* What blocks from b on, at most max, have in common. */
+struct stretch {
+	uint64_t n;
+	uint64_t block; /* they are mapped but unwritten, here; 0: they need new blocks */
+	uint64_t goal;	/* where these should begin; 0: anywhere */
+};
 
-	if (!r || is_written(r))
-		return 0;
-	*ret_block = range_block(r) + (b - r->start);
-	return MIN(max, range_end(r) - b);
-}
-
-/* Blocks from b on that need new space, at most max. */
-static uint64_t fresh_run(const struct inode *i, uint64_t b, uint64_t max)
+static struct stretch look(const struct inode *i, uint64_t b, uint64_t max)
 {
 	struct range_cursor c;
-	uint64_t end = b + max;
+	const struct range *r = rangemap_find(&i->extents, b, &c);
+	struct stretch s = {.n = max};
 
-	for (const struct range *r = rangemap_find(&i->extents, b, &c); r && r->start < end;
-	     r = rangemap_next(&i->extents, &c))
-		if (!is_written(r))
-			return MAX(r->start, b) - b;
-	return max;
+	if (!r || r->start > b)
+		s.goal = goal_of(i, b);
+	else if (!is_written(r))
+		return (struct stretch){MIN(max, range_end(r) - b),
+					range_block(r) + (b - r->start), 0};
+	for (; r && r->start < b + max; r = rangemap_next(&i->extents, &c)) {
+		if (!is_written(r)) {
+			s.n = r->start - b;
+			break;
+		}
+	}
+	return s;
+}
+
+static int store_fresh(struct edit *ed, uint64_t b, const struct stretch *s, const char *src)
+{
+	struct extvec x;
+	int err;
+
+	extvec_init(&x);
+	err = alloc_blocks(ed->fs, s->n, s->goal, 0, &x);
+	for (size_t k = 0; k < x.n && !err; k++) {
+		extvec_add(&ed->taken, x.v[k].block, x.v[k].len);
+		store_run(ed, b, x.v[k].len, x.v[k].block, src);
+		b += x.v[k].len;
+		src += x.v[k].len * PMEMFS_BLOCK_SIZE;
+	}
+	extvec_done(&x);
+	return err;
 }
 
 int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
@@ -168,28 +187,15 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 	int err = 0;
 
 	while (n && !err) {
-		uint64_t block, part = unwritten_run(ed->inode, b, n, &block);
+		struct stretch s = look(ed->inode, b, n);
 
-		if (part) {
-			err = store_run(ed, b, part, block, from);
-		} else {
-			struct extvec x;
-			uint64_t at = b;
-
-			part = fresh_run(ed->inode, b, n);
-			extvec_init(&x);
-			err = alloc_blocks(ed->fs, part, goal_of(ed->inode, b), 0, &x);
-			for (size_t k = 0; k < x.n && !err; k++) {
-				extvec_add(&ed->taken, x.v[k].block, x.v[k].len);
-				store_run(ed, at, x.v[k].len, x.v[k].block,
-					  from + (at - b) * PMEMFS_BLOCK_SIZE);
-				at += x.v[k].len;
-			}
-			extvec_done(&x);
-		}
-		b += part;
-		n -= part;
-		from += part * PMEMFS_BLOCK_SIZE;
+		if (s.block)
+			store_run(ed, b, s.n, s.block, from);
+		else
+			err = store_fresh(ed, b, &s, from);
+		b += s.n;
+		n -= s.n;
+		from += s.n * PMEMFS_BLOCK_SIZE;
 	}
 	return err;
 }
@@ -199,9 +205,9 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 static void store_block(struct edit *ed, uint64_t b, uint64_t block, const char *bytes,
 			uint32_t from, uint32_t valid)
 {
+	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
 	add_extent(ed, b, 1, block, 0);
 	add_csum(ed, bytes, valid, block);
-	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
 	ed->dirty = true;
 }
 

@@ -293,28 +293,42 @@ void rangemap_cut(struct rangemap *m, uint64_t start, uint64_t end, range_fn fn,
 	}
 }
 
-/* Looks through one leaf from slot on; tightens maxlen when it looked at all of it. */
-static bool search_leaf(struct range_leaf *l, unsigned slot, uint64_t len, struct range *ret,
-			struct range *best)
+/*
+ * Looks through one leaf from slot on for len; -1: none; then maxlen is tightened when it
+ * looked at all of it.
+ */
+static int search_leaf(struct range_leaf *l, unsigned slot, uint64_t len, struct range *best)
 {
 	uint64_t longest = 0;
 
 	for (unsigned i = slot; i < l->n; i++) {
-		if (l->r[i].len >= len) {
-			*ret = l->r[i];
-			return true;
-		}
+		if (l->r[i].len >= len)
+			return (int)i;
 		longest = MAX(longest, l->r[i].len);
 		if (best && l->r[i].len > best->len)
 			*best = l->r[i];
 	}
 	if (slot == 0)
 		l->maxlen = longest;
-	return false;
+	return -1;
 }
 
-bool rangemap_find_len(struct rangemap *m, uint64_t len, uint64_t hint, struct range *ret,
-		       struct range *ret_best)
+/* Cuts the first len off the range at c. */
+static uint64_t take_front(struct rangemap *m, struct range_cursor c, uint64_t len)
+{
+	struct range *r = range_at(m, c);
+	uint64_t start = r->start;
+
+	m->total -= len;
+	if (r->len == len)
+		remove_at(m, c);
+	else
+		*r = range_clip(r, start + len, UINT64_MAX);
+	return start;
+}
+
+bool rangemap_take(struct rangemap *m, uint64_t len, uint64_t hint, uint64_t *ret_start,
+		   struct range *ret_best)
 {
 	struct range_cursor c;
 
@@ -325,11 +339,18 @@ bool rangemap_find_len(struct rangemap *m, uint64_t len, uint64_t hint, struct r
 	if (!rangemap_find(m, hint, &c))
 		c = (struct range_cursor){0, 0};
 	for (size_t i = 0; i <= m->leaves; i++) {
-		struct range_leaf *l = m->leaf[(c.leaf + i) % m->leaves];
-		bool look = l->maxlen >= len || (ret_best && l->maxlen > ret_best->len);
+		size_t at = (c.leaf + i) % m->leaves;
+		struct range_leaf *l = m->leaf[at];
+		int slot;
 
-		if (look && search_leaf(l, i ? 0 : c.slot, len, ret, ret_best))
+		if (l->maxlen < len && (!ret_best || l->maxlen <= ret_best->len))
+			continue;
+		slot = search_leaf(l, i ? 0 : c.slot, len, ret_best);
+		if (slot >= 0) {
+			*ret_start =
+			    take_front(m, (struct range_cursor){at, (unsigned)slot}, len);
 			return true;
+		}
 	}
 	return false;
 }

@@ -70,12 +70,12 @@ typedef void (*range_fn)(void *arg, const struct range *piece);
 void rangemap_cut(struct rangemap *m, uint64_t start, uint64_t end, range_fn fn, void *arg);
 
 /*
- * Finds a range of at least len whose start is at or after `hint`, else from the beginning.
- * ret_best (may be NULL) gets the longest seen when none is long enough; its len is 0 for an
- * empty map.
+ * Takes the first len of a range of at least that length, the first one at or after `hint`,
+ * else from the beginning, out of the map. ret_best (may be NULL) gets the longest range seen
+ * when none is long enough; its len is 0 for an empty map.
  */
-bool rangemap_find_len(struct rangemap *m, uint64_t len, uint64_t hint, struct range *ret,
-		       struct range *ret_best);
+bool rangemap_take(struct rangemap *m, uint64_t len, uint64_t hint, uint64_t *ret_start,
+		   struct range *ret_best);
 
 /* The part of r that lies in [start, end), which must overlap it. */
 struct range range_clip(const struct range *r, uint64_t start, uint64_t end);
