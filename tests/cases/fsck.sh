@@ -26,8 +26,8 @@ flip() {
 	byte=$(od -An -tu1 -j "$1" -N 1 "$IMG")
 	printf "%b" "\\x$(printf %x $((byte ^ 0x41)))" | dd of="$IMG" bs=1 seek="$1" conv=notrunc status=none
 }
-# place TEXT: where in the image it stands
-place() { grep -abo -m1 -- "$1" "$IMG" | head -1 | cut -d: -f1; }
+# places TEXT: where in the image it stands; more than once, where a log was stated anew
+places() { grep -abo -- "$1" "$IMG" | cut -d: -f1; }
 
 # Clean: without -f nothing is looked at; with it every pass runs.
 fsck_is 0 "clean"
@@ -79,18 +79,34 @@ fsck_is 8 "superblock" -n
 fsck_is 8 "superblock" -y
 expect_equal "$(sum_of "$IMG")" "$before" "an image without a superblock"
 
-# Live metadata: one changed byte is found, the rest of the filesystem still works.
-for text in directory-to-be-found file-to-be-found target-to-be-found attribute-to-be-found; do
+# Live metadata: a changed byte is found, and only what it belongs to gets EIO.
+intact() {
+	case $1 in
+	data) random_file "$T/data" 2M 5 && cmp "$T/data" "$MNT/data" ;;
+	file) expect_equal "$(cat "$MNT/directory-to-be-found/file-to-be-found")" content ;;
+	link) expect_equal "$(readlink "$MNT/symlink")" target-to-be-found ;;
+	esac
+}
+# damaged TEXT COMMAND...: the command is refused with EIO, the rest of the filesystem works
+damaged() {
+	local text=$1 found
+	shift
 	restore
-	at=$(place $text)
-	[ -n "$at" ] || die "$text is not in the image"
-	flip $((at + 3))
-	fsck_is 4 "inode|directory|log|record" -n -f
+	found=$(places "$text")
+	[ -n "$found" ] || die "$text is not in the image"
+	for at in $found; do flip $((at + 3)); done
+	fsck_is 4 "inode" -n -f
+	[ $# != 0 ] || return 0
 	mount_fs
-	ls -lR "$MNT" >/dev/null 2>&1 || :
-	[ $text = file-to-be-found ] || cmp "$MNT/data" <(random_file /dev/stdout 2M 5) || die "data"
+	expect_error 1 "Input/output error|EIO" "$@"
+	intact "$also"
 	umount_fs
-done
+}
+also=data damaged file-to-be-found sysx open rdonly "$MNT/directory-to-be-found"
+also=data damaged target-to-be-found sysx open rdonly "$MNT/symlink"
+also=file damaged attribute-to-be-found sysx open rdonly "$MNT/data"
+damaged directory-to-be-found
+expect_error 32 "damaged.*fsck" "$MOUNT" -o silent "$IMG" "$MNT"
 
 # File data: EIO for that range and no other.
 restore

@@ -108,7 +108,7 @@ mount_fs() {
 		return
 	fi
 	mkdir -p "$MNT"
-	"$MOUNT" "$IMG" "$MNT" "$@"
+	"$MOUNT" "$IMG" "$MNT" -o silent "$@"
 	mountpoint -q "$MNT" || die "mount.pmemfs returned, but nothing is mounted"
 }
 
@@ -121,7 +121,7 @@ new_fs() {
 daemon_pid() {
 	local pid inode
 	inode=$(stat -Lc %i "${1:-$IMG}")
-	for pid in $({ grep -sl " $inode  *${1:-$IMG}\$" /proc/[0-9]*/maps || :; } | cut -d/ -f3); do
+	for pid in $({ grep -sl " $inode  */" /proc/[0-9]*/maps || :; } | cut -d/ -f3); do
 		ls -l "/proc/$pid/fd" 2>/dev/null | grep -q ' /dev/fuse$' && echo "$pid" && return
 	done
 	return 1
@@ -129,7 +129,7 @@ daemon_pid() {
 
 # wait_pid PID [SECONDS]: until it has ended
 wait_pid() {
-	local state
+	local state i
 	for ((i = 0; i < ${2:-30} * 50; i++)); do
 		state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) || return 0
 		[ "${state:0:1}" != Z ] || return 0
