@@ -82,10 +82,13 @@ int explore_open(struct explorer *x, size_t size, struct seen *seen)
 	memset(x, 0, sizeof(*x));
 	x->size = size;
 	x->seen = seen;
+	int r = seen_open(&x->alike, 1u << 18);
+	if (r)
+		return r;
 	x->start = image_start_create(size);
 	if (x->start < 0)
 		return x->start;
-	int r = image_open(&x->live, x->start, size);
+	r = image_open(&x->live, x->start, size);
 	if (r == 0)
 		r = image_open(&x->shadow, x->start, size);
 	if (r == 0)
@@ -115,6 +118,7 @@ void explore_close(struct explorer *x)
 	image_close(&x->live);
 	image_close(&x->shadow);
 	trace_close(&x->trace);
+	seen_close(&x->alike);
 }
 
 static int image_start(struct image *im, int start)
@@ -300,13 +304,49 @@ static int events_follow(struct explorer *x, unsigned depth, const struct trace 
 	return r;
 }
 
+/* What the recovery stored, as a number. */
+static uint64_t recovery_hash(const struct trace *t)
+{
+	uint64_t h = t->n;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct event *ev = &t->ev[i];
+		h = word_mix(h + ev->off) + word_mix(ev->len + ((uint64_t)ev->type << 56));
+		for (size_t k = 0; ev->bytes && k < ev->len; k += 8) {
+			uint64_t v = 0;
+			memcpy(&v, ev->bytes + k, ev->len - k < 8 ? ev->len - k : 8);
+			h = word_mix(h ^ v);
+		}
+	}
+	return h ? h : 1;
+}
+
+/*
+ * Crashes in recoveries that store the same bytes in the same places are explored a few times
+ * only: most differ just in what recovery did not take up.
+ */
+static bool recovery_alike(struct explorer *x, const struct trace *t)
+{
+	uint64_t n = 0, h = recovery_hash(t);
+	x->stats.recoveries++;
+	if (x->o.alike == 0)
+		return false;
+	seen_get(&x->alike, h, &n);
+	seen_put(&x->alike, h, n + 1);
+	if (n < x->o.alike)
+		return false;
+	x->stats.alike++;
+	return true;
+}
+
 static int nested(struct explorer *x, struct crash_state *s, const struct assignment *a)
 {
 	struct level *up = &x->level[s->depth], *l = &x->level[s->depth + 1];
+	trace_seal(&up->trace);
+	if (recovery_alike(x, &up->trace))
+		return 0;
 	state_put(a, &l->base, &l->moved);
 	state_put(a, &l->crash, &l->moved);
 	persist_reset(&l->p, s->hash);
-	trace_seal(&up->trace);
 	int r = events_follow(x, s->depth + 1, &up->trace, true, s->inside);
 	if (r == 0)
 		r = point_explore(x, s->depth + 1, s->inside);
@@ -337,7 +377,8 @@ int explore_op_end(struct explorer *x, bool judge)
 		return -1;
 	}
 	int r = events_follow(x, 0, &x->trace, judge, true);
-	persist_end(&x->level[0].p);
+	if (r == 0)
+		persist_end(&x->level[0].p);
 	if (r == 0 && judge && (x->trace.n > 0 || x->stats.points == 0))
 		r = point_explore(x, 0, false);
 	x->end_hash = x->level[0].p.base_hash;

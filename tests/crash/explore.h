@@ -52,6 +52,7 @@ struct explore_options {
 	struct enum_options plan;
 	unsigned depth;	       /* 1: no crashes in recovery; up to EXPLORE_DEPTH */
 	uint64_t nested_limit; /* limit of combinations in recovery; 0: as plan */
+	uint64_t alike;	       /* explore so many recoveries that store the same; 0: all */
 	bool keep_going;       /* count failures (mutation runs), do not stop at the first */
 };
 
@@ -62,7 +63,8 @@ struct explore_stats {
 	uint64_t points2, exhaustive2, states2, distinct2; /* in recovery */
 	uint64_t failures;
 	uint64_t rules[RULES];
-	uint64_t recoveries_differ; /* second recovery found another (legal) tree */
+	uint64_t recoveries; /* that stored something */
+	uint64_t alike;	     /* of these: not explored, for others stored the same */
 };
 
 /* One depth: the images of a crash and of what is durable, the model of what is pending. */
@@ -81,6 +83,7 @@ struct explorer {
 	struct subject subject;
 	struct explore_stats stats;
 	struct seen *seen;
+	struct seen alike; /* recoveries: hash of what one stores -> how many were explored */
 	struct image live, shadow;
 	struct media *media; /* of live */
 	struct trace trace;

@@ -99,23 +99,43 @@ int trial_mount(struct trial *t, struct media *m, struct pmemfs **ret, char *why
 /* ---- fsck ----------------------------------------------------------------------------------
  */
 
-static bool check_problem(void *arg, unsigned code, const char *message, bool fixable)
+/* Numbers of fsck's problems, which are never changed. */
+#define FSCK_SB_PRIMARY 101
+#define FSCK_SB_REPLICA 102
+
+struct fsck {
+	struct crash_state *s;
+	bool raw; /* the image was not recovered yet */
+	uint64_t excused;
+};
+
+/* Until the next mount, one copy of the superblock may be torn: there are two for that. */
+static bool fsck_excuses(const struct fsck *f, unsigned code)
 {
-	struct crash_state *s = arg;
+	return f->raw && (code == FSCK_SB_PRIMARY || code == FSCK_SB_REPLICA);
+}
+
+static bool fsck_problem(void *arg, unsigned code, const char *message, bool fixable)
+{
+	struct fsck *f = arg;
 	(void)fixable;
-	if (!s->why[0])
-		bad(s, "fsck -n finds %u: %s", code, message);
+	if (fsck_excuses(f, code))
+		f->excused++;
+	else if (!f->s->why[0])
+		bad(f->s, "fsck -n finds %u: %s", code, message);
 	return false;
 }
 
 /* fsck -n of the image as it is, on shadow pages. */
-static int check_clean(struct crash_state *s, const char *when, struct pmemfs_check_result *ret)
+static int fsck_clean(struct crash_state *s, bool raw, const char *when,
+		      struct pmemfs_check_result *ret)
 {
+	struct fsck f = {.s = s, .raw = raw};
 	struct pmemfs_check_options o = {
 	    .fix = PMEMFS_FIX_NONE,
 	    .force = true,
-	    .problem = check_problem,
-	    .arg = s,
+	    .problem = fsck_problem,
+	    .arg = &f,
 	};
 	struct media *m;
 	int r = media_open_memory(s->image->mem, s->image->size, MEDIA_SHADOW, &m);
@@ -125,7 +145,7 @@ static int check_clean(struct crash_state *s, const char *when, struct pmemfs_ch
 	media_close(m);
 	if (r)
 		return bad(s, "fsck -n %s failed: %s", when, strerror(-r));
-	if (s->why[0] || ret->problems) {
+	if (s->why[0] || ret->problems > f.excused) {
 		size_t n = strlen(s->why);
 		snprintf(s->why + n, sizeof(s->why) - n, " (%s)", when);
 		return -1;
@@ -345,7 +365,7 @@ static int use_and_delete(struct use *u, struct pmemfs **fs, const struct view *
 	if (remount(u, fs))
 		return -1;
 	u->fs = *fs;
-	if (same_again(u, v) || check_clean(u->s, "after use and a clean remount", &res))
+	if (same_again(u, v) || fsck_clean(u->s, false, "after use and a clean remount", &res))
 		return -1;
 	if (delete_below(u, v, 0) || remount(u, fs))
 		return -1;
@@ -379,7 +399,7 @@ static int judge_mounted(struct trial *t, struct crash_state *s, struct pmemfs *
 	int r = compare(t, s, &v);
 	bool rest = r == 0 && !s->known && t->checks >= CHECK_FSCK;
 	if (rest)
-		r = check_clean(s, "after recovery", &res);
+		r = fsck_clean(s, false, "after recovery", &res);
 	if (r == 0 && rest && res.free_blocks != st.bfree)
 		r = bad(s, "statfs says %llu blocks are free, fsck %llu",
 			(unsigned long long)st.bfree, (unsigned long long)res.free_blocks);
@@ -419,7 +439,7 @@ int trial_judge(void *arg, struct crash_state *s)
 	/* Nothing that recovery does may look like the time of an operation. */
 	crash_clock_set(CRASH_EPOCH + 1000000, 5);
 	if (fsck)
-		r = check_clean(s, "of the crashed image", &raw);
+		r = fsck_clean(s, true, "of the crashed image", &raw);
 	if (r)
 		goto out;
 	r = mount_quiet(t, s->media, &fs, &why);

@@ -20,6 +20,7 @@ const struct run_options run_defaults = {
     .limit = ENUM_LIMIT,
     .depth = 2,
     .nested_limit = 256,
+    .alike = 3,
     .checks = CHECK_USE,
     .fill_every = 2000,
     .seed = 1,
@@ -49,6 +50,7 @@ void run_configure(struct trial *t, const struct run_options *o)
 	    .plan = {.limit = o->limit, .random = ENUM_RANDOM, .seed = o->seed},
 	    .depth = o->depth,
 	    .nested_limit = o->nested_limit,
+	    .alike = o->alike,
 	};
 	t->checks = o->checks;
 	t->fill_every = o->fill_every;
@@ -144,6 +146,7 @@ static void child(struct trial *t, const struct starts *st, const struct workloa
 	unsigned op;
 	workload_copy(&copy, w);
 	seen_clear(&t->seen);
+	seen_clear(&t->x.alike);
 	memset(&t->x.stats, 0, sizeof(t->x.stats));
 	int r = run_workload(t, st, &copy, o, &op);
 	if (r && write(out, t->why, strlen(t->why)) < 0)
@@ -256,6 +259,22 @@ static bool shrink_number(struct shrinker *k, struct workload *w, unsigned i, si
 	return any;
 }
 
+/* First of all: only the states of one operation are judged, which is much faster. */
+static void shrink_judged(struct shrinker *k, struct workload *w)
+{
+	struct workload s = {0};
+	for (unsigned i = w->n + 1; i-- > 0;) {
+		workload_copy(&s, w);
+		for (unsigned j = 0; j < w->n; j++)
+			s.ops[j].setup |= j != i;
+		if (i < w->n && w->ops[i].setup)
+			continue;
+		if (adopt(k, w, &s))
+			break;
+	}
+	workload_free(&s);
+}
+
 static bool shrink_settings(struct shrinker *k, struct workload *w)
 {
 	struct workload s = {0};
@@ -281,6 +300,7 @@ void run_shrink(struct trial *t, const struct starts *st, struct workload *w,
 	struct shrinker k = {t, st, o, crash_clock_real() + seconds, why, len};
 	bool any = true;
 	w->random = false;
+	shrink_judged(&k, w);
 	while (any && crash_clock_real() < k.until) {
 		any = shrink_ops(&k, w);
 		for (unsigned i = 0; i < w->n; i++) {
@@ -305,9 +325,12 @@ void replay_write(FILE *out, const struct workload *w, const struct run_options 
 		fprintf(out, "# %.*s\n", (int)n, p);
 		p += n + (p[n] == '\n');
 	}
-	fprintf(out, "model %s\nlimit %llu\ndepth %u\nnested %llu\nchecks %d\nseed %llu\n",
-		model_words[o->model], (unsigned long long)o->limit, o->depth,
-		(unsigned long long)o->nested_limit, o->checks, (unsigned long long)o->seed);
+	fprintf(
+	    out,
+	    "model %s\nlimit %llu\ndepth %u\nnested %llu\nalike %llu\nchecks %d\nseed %llu\n",
+	    model_words[o->model], (unsigned long long)o->limit, o->depth,
+	    (unsigned long long)o->nested_limit, (unsigned long long)o->alike, o->checks,
+	    (unsigned long long)o->seed);
 	workload_print(w, out);
 }
 
@@ -321,6 +344,8 @@ static int set_number(struct run_options *o, const char *key, uint64_t v)
 		o->nested_limit = v;
 	else if (!strcmp(key, "checks") && v <= CHECK_USE)
 		o->checks = (enum trial_checks)v;
+	else if (!strcmp(key, "alike"))
+		o->alike = v;
 	else if (!strcmp(key, "seed"))
 		o->seed = v;
 	else

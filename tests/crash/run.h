@@ -14,6 +14,7 @@ struct run_options {
 	uint64_t limit;	       /* combinations of a point that are all tried */
 	unsigned depth;	       /* 2: crashes in recovery too */
 	uint64_t nested_limit; /* the same in recovery */
+	uint64_t alike;	       /* recoveries that store the same: so many are explored */
 	enum trial_checks checks;
 	unsigned fill_every;
 	uint64_t seed;
