@@ -274,6 +274,26 @@ static void child_source(void)
 	media_copy(m, 0, (const void *)(uintptr_t)p, 64);
 }
 
+/* Nor is it for the kernel whose one instruction loads and stores. */
+static void child_source_movdir64b(void)
+{
+	const struct copy_kernel *k = copy_find("movdir64b");
+	int fd = memfd_create("guard", 0);
+	struct media *m;
+	char *p;
+
+	if (!k)
+		raise(SIGBUS);
+	if (ftruncate(fd, SIZE))
+		_exit(5);
+	/* the page after the medium is there, but not backed */
+	p = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED || media_open_memory(p, SIZE, 0, &m))
+		_exit(5);
+	m->policy.small = m->policy.large = k;
+	media_copy(m, 0, p + SIZE, 64);
+}
+
 static void child_touch(void)
 {
 	volatile char *p = foreign_page();
@@ -290,8 +310,7 @@ static void child_unguarded(void)
 	struct media *m = open_memfd(0, &fd);
 	volatile const char *p = media_ptr(m, 0, 1);
 
-	media_read(m, 0, buf, 1);
-	if (ftruncate(fd, 0))
+	if (ftruncate(fd, 0) || media_read(m, 0, buf, 1) != -EIO)
 		_exit(5);
 	(void)*p;
 }
@@ -308,7 +327,8 @@ static void test_foreign(void **state)
 {
 	struct sigaction info = {.sa_sigaction = foreign_info, .sa_flags = SA_SIGINFO};
 	struct sigaction plain = {.sa_handler = foreign_plain};
-	void (*const deadly[])(void) = {child_source, child_touch, child_unguarded, child_kill};
+	void (*const deadly[])(void) = {child_source, child_source_movdir64b, child_touch,
+					child_unguarded, child_kill};
 
 	assert_int_equal(in_child(&info, child_handled), 0);
 	assert_int_equal(in_child(&plain, child_handled), 0);

@@ -596,6 +596,7 @@ struct worker {
 	struct media *m;
 	uint64_t off;
 	pthread_barrier_t *barrier; /* NULL: none */
+	int slot;		    /* which counters it had */
 	pthread_t thread;
 };
 
@@ -610,16 +611,19 @@ static void *work(void *arg)
 		media_flush(w->m, w->off, 8);
 		media_fence(w->m);
 	}
+	w->slot = media_slot_index;
 	if (w->barrier)
 		pthread_barrier_wait(w->barrier);
 	return NULL;
 }
 
-static void run_workers(struct media *m, unsigned n, bool together)
+/* Returns how many had to share counters. */
+static unsigned run_workers(struct media *m, unsigned n, bool together)
 {
 	struct worker *w = calloc(n, sizeof(*w));
 	pthread_barrier_t barrier;
 	pthread_attr_t attr;
+	unsigned shared = 0;
 
 	pthread_barrier_init(&barrier, NULL, n);
 	pthread_attr_init(&attr);
@@ -632,9 +636,12 @@ static void run_workers(struct media *m, unsigned n, bool together)
 	}
 	for (unsigned i = 0; together && i < n; i++)
 		pthread_join(w[i].thread, NULL);
+	for (unsigned i = 0; i < n; i++)
+		shared += w[i].slot == 0;
 	pthread_attr_destroy(&attr);
 	pthread_barrier_destroy(&barrier);
 	free(w);
+	return shared;
 }
 
 /* Threads that come and go, and more at once than have counters of their own. */
@@ -650,7 +657,9 @@ static void test_counts_threads(void **state)
 
 	assert_int_equal(media_open_memory(memory, 4096, 0, &other), 0);
 	for (size_t i = 0; i < 4; i++) {
-		run_workers(m, runs[i].n, runs[i].together);
+		unsigned shared = run_workers(m, runs[i].n, runs[i].together);
+
+		assert_int_equal(shared > 0, runs[i].n > MEDIA_SLOTS && runs[i].together);
 		n += runs[i].n;
 		expect_counts(m, (struct media_counts){n * 100, n * 100, n * 200, n * 100,
 						       n * 100 * 136});
