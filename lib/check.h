@@ -121,6 +121,7 @@ enum fix_kind {		      /* in the order in which they are carried out */
 };
 struct fix {
 	enum fix_kind kind;
+	bool quiet; /* no problem was counted for it */
 	uint64_t ino, arg;
 };
 
@@ -142,6 +143,7 @@ struct check {
 	uint64_t *shared; /* blocks with a second owner; NULL: none */
 	uint64_t used_blocks, inodes, dentry_bytes, written;
 	uint64_t data_done; /* blocks */
+	uint64_t agreed;    /* problems of passes 3 and 4 that are to be repaired */
 	struct fix *fix;
 	size_t fixes, fixcap;
 };
@@ -150,10 +152,10 @@ struct check {
 
 /* Counts and reports the problem; true: it shall be repaired now, and counts as fixed. */
 bool check_problem(struct check *c, const struct problem *p);
-/* Reports that a repair that was agreed to failed, and takes it back from the count. */
-void check_repair_failed(struct check *c, uint64_t ino, int error);
-/* Reports that n agreed repairs were not tried, and takes them back from the count. */
-void check_repairs_left(struct check *c, uint64_t n);
+/* Reports that a repair failed, and takes it back from the count. */
+void check_repair_failed(struct check *c, const struct fix *f, int error);
+/* Reports that what was agreed to in passes 3 and 4 is not done, and takes it back. */
+void check_repairs_left(struct check *c);
 void check_progress(struct check *c, unsigned pass, uint64_t done, uint64_t total);
 /* Whether this problem has a repair at all. */
 bool check_code_fixable(enum check_code code);
@@ -190,6 +192,8 @@ int check_data(struct check *c);   /* check_data.c */
 /* Before the first change: a crash from here on asks for recovery. */
 int check_dirty(struct check *c);
 void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t arg);
+/* What a crash leaves: put right without a word when anything is. */
+void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino);
 /* Carries out what was agreed to. */
 int check_repair(struct check *c);
 

@@ -7,8 +7,7 @@
 
 #include "check.h"
 
-/* ---- shared blocks -------------------------------------------------------------------------
- */
+/* ---- shared blocks ---- */
 
 static bool is_shared(const struct check *c, uint64_t block)
 {
@@ -56,8 +55,7 @@ static int shared_owner(struct check *c, uint64_t ino, uint64_t slot, struct che
 	return 0;
 }
 
-/* ---- what was saved ------------------------------------------------------------------------
- */
+/* ---- what was saved ---- */
 
 struct tally {
 	uint64_t listed, used; /* blocks that the list calls free; those of them that are not */

@@ -4,8 +4,9 @@
  *
  * Each is atomic and leaves the filesystem better than it was, so fsck may be killed at any
  * moment and run again. Before the first one the superblock stops saying "clean": a mount would
- * then recover. All is done at the end, when it is known which blocks are free; where that is
- * not known, because an inode cannot be read, nothing is repaired that could take a block.
+ * then recover. All is done at the end, when it is known which blocks belong to whom; where
+ * that is not known, because an inode cannot be read or two claim the same block, nothing is
+ * repaired.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -34,11 +35,16 @@ int check_dirty(struct check *c)
 void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t arg)
 {
 	c->fix = grow_array(c->fix, &c->fixcap, c->fixes + 1, sizeof(c->fix[0]));
-	c->fix[c->fixes++] = (struct fix){kind, ino, arg};
+	c->fix[c->fixes++] = (struct fix){kind, false, ino, arg};
 }
 
-/* ---- records -------------------------------------------------------------------------------
- */
+void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino)
+{
+	check_fix_later(c, kind, ino, 0);
+	c->fix[c->fixes - 1].quiet = true;
+}
+
+/* ---- records ---- */
 
 /* Room for one removal and one addition. */
 struct dir_record {
@@ -105,8 +111,7 @@ static int commit_record(struct check *c, struct inode *i, struct pmemfs_rec *re
 	return txn_commit(&t);
 }
 
-/* ---- one inode -----------------------------------------------------------------------------
- */
+/* ---- one inode ---- */
 
 /* The core would not open an inode with such a tail. */
 static int fix_tail(struct check *c, uint64_t ino)
@@ -201,8 +206,7 @@ static int fix_free(struct check *c, uint64_t ino)
 	return r;
 }
 
-/* ---- entries -------------------------------------------------------------------------------
- */
+/* ---- entries ---- */
 
 static int remove_entry(struct check *c, struct inode *dir, const struct dent *e)
 {
@@ -333,8 +337,7 @@ static int fix_reconnect(struct check *c, uint64_t ino)
 	return r;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static int apply_fix(struct check *c, const struct fix *f)
 {
@@ -400,46 +403,29 @@ static bool space_known(const struct check *c)
 	return !c->blocks_unknown && !c->shared;
 }
 
-/* In the order of the kinds: the core opens no inode whose log has a tail. */
-static void apply_kinds(struct check *c, unsigned from, unsigned to)
+int check_repair(struct check *c)
 {
-	for (unsigned kind = from; kind < to; kind++)
+	int r;
+
+	if (c->o->fix == PMEMFS_FIX_NONE)
+		return 0;
+	/* Else even what is cleared in place may be another's. */
+	if (!space_known(c)) {
+		check_repairs_left(c);
+		return 0;
+	}
+	set_free_space(c);
+	if (!c->fixes)
+		return 0;
+	r = check_dirty(c);
+	/* In the order of the kinds: the core opens no inode whose log has a tail. */
+	for (unsigned kind = 0; kind < FIX_KINDS && !r; kind++)
 		for (size_t k = 0; k < c->fixes; k++) {
 			int err = c->fix[k].kind == kind ? apply_fix(c, &c->fix[k]) : 0;
 
 			if (err)
-				check_repair_failed(c, c->fix[k].ino, err);
+				check_repair_failed(c, &c->fix[k], err);
 		}
-}
-
-static uint64_t count_kinds(const struct check *c, unsigned from)
-{
-	uint64_t n = 0;
-
-	for (size_t k = 0; k < c->fixes; k++)
-		n += c->fix[k].kind >= from;
-	return n;
-}
-
-int check_repair(struct check *c)
-{
-	uint64_t n = count_kinds(c, FIX_IN_PLACE + 1);
-	int r = 0;
-
-	if (c->o->fix == PMEMFS_FIX_NONE)
-		return 0;
-	if (c->fixes)
-		r = check_dirty(c);
-	if (r)
-		return r;
-	apply_kinds(c, 0, FIX_IN_PLACE + 1);
-	if (!space_known(c)) {
-		if (n)
-			check_repairs_left(c, n);
-		return 0;
-	}
-	set_free_space(c);
-	apply_kinds(c, FIX_IN_PLACE + 1, FIX_KINDS);
 	icache_drop(c->fs, NULL);
-	return 0;
+	return r;
 }

@@ -31,8 +31,7 @@ static bool all_zero(const void *p, size_t len)
 	return !len || (!b[0] && !memcmp(b, b + 1, len - 1));
 }
 
-/* ---- records -------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 
 static void look_time(struct reading *rd, const struct pmemfs_time *t, bool *clean)
 {
@@ -135,8 +134,7 @@ int check_read(struct check *c, uint64_t ino, uint64_t slot, struct inode **ret)
 	return 0;
 }
 
-/* ---- one inode -----------------------------------------------------------------------------
- */
+/* ---- one inode ---- */
 
 /* Asks about a problem of an inode that is corrected by stating it anew. */
 static bool restate(struct check *c, enum check_code code, uint64_t ino, uint64_t off,
@@ -186,12 +184,11 @@ static int check_tail(struct check *c, struct inode *i)
 
 	if (r || zero)
 		return r;
-	if (c->was_clean) {
-		if (check_problem(c, &p))
-			check_fix_later(c, FIX_TAIL, i->ino, 0);
-		return 0;
-	}
-	return c->o->fix == PMEMFS_FIX_NONE ? 0 : log_clear_tail(c->fs, &i->log);
+	if (!c->was_clean)
+		check_fix_quietly(c, FIX_TAIL, i->ino);
+	else if (check_problem(c, &p))
+		check_fix_later(c, FIX_TAIL, i->ino, 0);
+	return 0;
 }
 
 static uint8_t type_of(uint32_t mode)
@@ -305,8 +302,7 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 	return r;
 }
 
-/* ---- slots ---------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
 {

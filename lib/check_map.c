@@ -17,8 +17,7 @@ static size_t bitmap_words(const struct check *c)
 	return DIV_UP(c->fs->blocks, WORD);
 }
 
-/* ---- inodes --------------------------------------------------------------------------------
- */
+/* ---- inodes ---- */
 
 static void table_make(struct check *c, unsigned shard)
 {
@@ -153,8 +152,7 @@ int check_each(struct check *c, unsigned pass, check_fn fn)
 	return r;
 }
 
-/* ---- blocks --------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 /* The bits of word w that belong to [block, end). */
 static uint64_t word_mask(uint64_t w, uint64_t block, uint64_t end)
@@ -215,8 +213,7 @@ bool check_next_free(const struct check *c, uint64_t *at, uint64_t *ret_n)
 	return true;
 }
 
-/* ---- paths ---------------------------------------------------------------------------------
- */
+/* ---- paths ---- */
 
 /* Puts "/name" before what stands in the buffer's end. False: it does not fit. */
 static bool prepend(char *buf, size_t *at, const char *name, size_t len)

@@ -21,8 +21,7 @@ static bool usable_dir(const struct check_inode *ci)
 	return usable(ci) && ci->type == DT_DIR;
 }
 
-/* ---- entries -------------------------------------------------------------------------------
- */
+/* ---- entries ---- */
 
 static bool entry_problem(struct check *c, enum check_code code, uint64_t dir,
 			  const struct dent *e, uint64_t have, uint64_t want)
@@ -131,17 +130,17 @@ static int find_second(struct check *c, uint64_t ino, uint64_t slot, struct chec
 	return usable_dir(ci) && ci->names > 1;
 }
 
-/* ---- inodes --------------------------------------------------------------------------------
- */
+/* ---- inodes ---- */
 
 /* After a crash, one of a file that was open when it was removed: freed as recovery would. */
 static void found_orphan(struct check *c, uint64_t ino, struct check_inode *ci)
 {
 	struct problem p = {.code = CHECK_ORPHAN, .ino = ino};
-	bool fix = c->was_clean ? check_problem(c, &p) : c->o->fix != PMEMFS_FIX_NONE;
 
 	ci->flags |= CI_ORPHAN;
-	if (fix)
+	if (!c->was_clean)
+		check_fix_quietly(c, FIX_FREE, ino);
+	else if (check_problem(c, &p))
 		check_fix_later(c, FIX_FREE, ino, 0);
 }
 
@@ -224,8 +223,7 @@ static int check_reached(struct check *c, uint64_t ino, uint64_t slot, struct ch
 	return 0;
 }
 
-/* ---- the root ------------------------------------------------------------------------------
- */
+/* ---- the root ---- */
 
 static const char *root_state(struct check *c)
 {

@@ -25,94 +25,143 @@ struct row {
 	enum severity severity;
 };
 
+/* clang-format off */
 static const struct row rows[] = {
-    {CHECK_SB_PRIMARY, "The superblock is damaged, its replica is good", "Restore it", true,
-     BOOKS},
-    {CHECK_SB_REPLICA, "The replica of the superblock (block 511) is damaged", "Restore it",
-     true, BOOKS},
-    {CHECK_SB_DIFFER, "The superblock and its replica differ", "Rewrite the replica", true,
-     BOOKS},
-    {CHECK_TABLE, "The inode table of shard %n cannot be read (%s)", NULL, false, STRUCTURE},
-    {CHECK_JOURNAL, "A journal record verifies but makes no sense", NULL, false, STRUCTURE},
-    {CHECK_JOURNAL_IO, "The journal cannot be replayed (%s)", NULL, false, STRUCTURE},
-
-    {CHECK_HEAD, "Inode %i: the head word of its log (byte %o, block %b) is damaged", NULL,
-     false, STRUCTURE},
-    {CHECK_LOG_DAMAGED,
-     "Inode %i: a record of its log (byte %o, block %b) is damaged, later ones are good", NULL,
-     false, STRUCTURE},
-    {CHECK_LOG_SENSE,
-     "Inode %i: the log is damaged behind byte %o (block %b): a record makes no sense", NULL,
-     false, STRUCTURE},
-    {CHECK_LOG_EMPTY, "Inode %i: the first record of its log (byte %o, block %b) is damaged",
-     NULL, false, STRUCTURE},
-    {CHECK_LOG_TAIL,
-     "Inode %i: its log ends at byte %o (block %b) in bytes that are no record: the last "
-     "change may be lost",
-     "Cut it there", false, STRUCTURE},
-    {CHECK_INODE_IO, "Inode %i: its log cannot be read near byte %o (block %b): %s", NULL,
-     false, STRUCTURE},
-    {CHECK_SLOT_RESERVED, "Inode %i: reserved bytes of its slot (byte %o) are set",
-     "Clear them", true, BOOKS},
-    {CHECK_REC_RESERVED, "Inode %i: reserved bytes of the record at byte %o are set",
-     "Write the log anew", true, BOOKS},
-    {CHECK_TIME, "Inode %i: a time has %n nanoseconds", "Make them 0", true, BOOKS},
-    {CHECK_SIZE, "Inode %i: it is neither file, directory nor symlink, but has size %n",
-     "Make it 0", true, BOOKS},
-    {CHECK_DIR_NLINK, "Inode %i: this directory stores the link count %n instead of 1",
-     "Make it 1", true, BOOKS},
-    {CHECK_ORPHAN, "Inode %i: it was removed, but is still there", "Free it", true, BOOKS},
-    {CHECK_HEADER, "Block %b: bytes beside the table inode of shard %n are set", "Clear them",
-     true, BOOKS},
-    {CHECK_TABLE_KIND, "The inode table of shard %n is no plain file", NULL, false, STRUCTURE},
-    {CHECK_TABLE_IO, "Block %b of the inode table of shard %n cannot be read: %s", NULL, false,
-     STRUCTURE},
-
-    {CHECK_ROOT, "The root directory is %s", NULL, false, STRUCTURE},
-    {CHECK_DANGLING, "Directory %i%p: entry \"%s\" names inode %j, which does not exist",
-     "Remove the entry", false, STRUCTURE},
-    {CHECK_ENTRY_TYPE, "Directory %i%p: entry \"%s\" has type %n, but inode %j has %w",
-     "Correct it", true, STRUCTURE},
-    {CHECK_SECOND_NAME, "Directory %i%p: entry \"%s\" is a second name of directory %j",
-     "Remove the entry", false, STRUCTURE},
-    {CHECK_NAMES_ROOT, "Directory %i%p: entry \"%s\" names the root directory",
-     "Remove the entry", false, STRUCTURE},
-    {CHECK_PARENT, "Directory %i%p: its parent is %n, but should be %w", "Correct it", true,
-     STRUCTURE},
-    {CHECK_NLINK, "Inode %i%p: its link count is %n, but should be %w", "Correct it", true,
-     STRUCTURE},
-    {CHECK_UNREACHABLE, "Inode %i: no directory names it", "Connect it to lost+found", false,
-     STRUCTURE},
-    {CHECK_LOOP, "Directory %i lies inside itself, no path from the root leads there",
-     "Connect it to lost+found", false, STRUCTURE},
-    {CHECK_REMOVED_NAMED, "Inode %i%p: it is marked as removed, but has %w names",
-     "Make that its link count", false, STRUCTURE},
-
-    {CHECK_SHARED, "Inode %i%p: blocks %n to %w belong to something else too", NULL, false,
-     STRUCTURE},
-    {CHECK_SAVED_LIST, "The saved list of free blocks is damaged", "Rebuild it", true, BOOKS},
-    {CHECK_SAVED_USED, "The saved list of free blocks has blocks %n to %w, which are in use",
-     "Rebuild it", true, BOOKS},
-    {CHECK_SAVED_LEAK, "The saved list of free blocks misses %n free blocks", "Rebuild it",
-     true, BOOKS},
-    {CHECK_FREE_COUNT, "The number of free blocks is %n, but should be %w", "Correct it", true,
-     BOOKS},
-    {CHECK_INODE_COUNT, "The number of inodes is %n, but should be %w", "Correct it", true,
-     BOOKS},
-    {CHECK_DENTRY_COUNT, "The size of all directory entries is %n, but should be %w",
-     "Correct it", true, BOOKS},
-
-    {CHECK_DATA,
-     "Inode %i%p: file blocks %n to %w (on block %b) do not match their checksums: reading "
-     "them gives EIO",
-     NULL, false, CONTENT},
-    {CHECK_DATA_IO, "Inode %i%p: file blocks %n to %w (on block %b) cannot be read", NULL,
-     false, CONTENT},
-    {CHECK_CSUM_IO, "Inode %i%p: the checksums of its data (byte %o) cannot be read: %s", NULL,
-     false, CONTENT},
-
-    {CHECK_REPAIR_FAILED, "Inode %i: it could not be repaired: %s", NULL, false, STRUCTURE},
+	{CHECK_SB_PRIMARY,
+	 "The superblock is damaged, its replica is good",
+	 "Restore it", true, BOOKS},
+	{CHECK_SB_REPLICA,
+	 "The replica of the superblock (block 511) is damaged",
+	 "Restore it", true, BOOKS},
+	{CHECK_SB_DIFFER,
+	 "The superblock and its replica differ",
+	 "Rewrite the replica", true, BOOKS},
+	{CHECK_TABLE,
+	 "The inode table of shard %n cannot be read (%s)",
+	 NULL, false, STRUCTURE},
+	{CHECK_JOURNAL,
+	 "A journal record verifies but makes no sense",
+	 NULL, false, STRUCTURE},
+	{CHECK_JOURNAL_IO,
+	 "The journal cannot be replayed (%s)",
+	 NULL, false, STRUCTURE},
+	{CHECK_HEAD,
+	 "Inode %i: the head word of its log (byte %o, block %b) is damaged",
+	 NULL, false, STRUCTURE},
+	{CHECK_LOG_DAMAGED,
+	 "Inode %i: a record of its log (byte %o, block %b) is damaged, later ones "
+	 "are good",
+	 NULL, false, STRUCTURE},
+	{CHECK_LOG_SENSE,
+	 "Inode %i: the log is damaged behind byte %o (block %b): a record makes no "
+	 "sense",
+	 NULL, false, STRUCTURE},
+	{CHECK_LOG_EMPTY,
+	 "Inode %i: the first record of its log (byte %o, block %b) is damaged",
+	 NULL, false, STRUCTURE},
+	{CHECK_LOG_TAIL,
+	 "Inode %i: its log ends at byte %o (block %b) in bytes that are no record: "
+	 "the last change may be lost",
+	 "Cut it there", false, STRUCTURE},
+	{CHECK_INODE_IO,
+	 "Inode %i: its log cannot be read near byte %o (block %b): %s",
+	 NULL, false, STRUCTURE},
+	{CHECK_SLOT_RESERVED,
+	 "Inode %i: reserved bytes of its slot (byte %o) are set",
+	 "Clear them", true, BOOKS},
+	{CHECK_REC_RESERVED,
+	 "Inode %i: reserved bytes of the record at byte %o are set",
+	 "Write the log anew", true, BOOKS},
+	{CHECK_TIME,
+	 "Inode %i: a time has %n nanoseconds",
+	 "Make them 0", true, BOOKS},
+	{CHECK_SIZE,
+	 "Inode %i: it is neither file, directory nor symlink, but has size %n",
+	 "Make it 0", true, BOOKS},
+	{CHECK_DIR_NLINK,
+	 "Inode %i: this directory stores the link count %n instead of 1",
+	 "Make it 1", true, BOOKS},
+	{CHECK_ORPHAN,
+	 "Inode %i: it was removed, but is still there",
+	 "Free it", true, BOOKS},
+	{CHECK_HEADER,
+	 "Block %b: bytes beside the table inode of shard %n are set",
+	 "Clear them", true, BOOKS},
+	{CHECK_TABLE_KIND,
+	 "The inode table of shard %n is no plain file",
+	 NULL, false, STRUCTURE},
+	{CHECK_TABLE_IO,
+	 "Block %b of the inode table of shard %n cannot be read: %s",
+	 NULL, false, STRUCTURE},
+	{CHECK_ROOT,
+	 "The root directory is %s",
+	 NULL, false, STRUCTURE},
+	{CHECK_DANGLING,
+	 "Directory %i%p: entry \"%s\" names inode %j, which does not exist",
+	 "Remove the entry", false, STRUCTURE},
+	{CHECK_ENTRY_TYPE,
+	 "Directory %i%p: entry \"%s\" has type %n, but inode %j has %w",
+	 "Correct it", true, STRUCTURE},
+	{CHECK_SECOND_NAME,
+	 "Directory %i%p: entry \"%s\" is a second name of directory %j",
+	 "Remove the entry", false, STRUCTURE},
+	{CHECK_NAMES_ROOT,
+	 "Directory %i%p: entry \"%s\" names the root directory",
+	 "Remove the entry", false, STRUCTURE},
+	{CHECK_PARENT,
+	 "Directory %i%p: its parent is %n, but should be %w",
+	 "Correct it", true, STRUCTURE},
+	{CHECK_NLINK,
+	 "Inode %i%p: its link count is %n, but should be %w",
+	 "Correct it", true, STRUCTURE},
+	{CHECK_UNREACHABLE,
+	 "Inode %i: no directory names it",
+	 "Connect it to lost+found", false, STRUCTURE},
+	{CHECK_LOOP,
+	 "Directory %i lies inside itself, no path from the root leads there",
+	 "Connect it to lost+found", false, STRUCTURE},
+	{CHECK_REMOVED_NAMED,
+	 "Inode %i%p: it is marked as removed, but has %w names",
+	 "Make that its link count", false, STRUCTURE},
+	{CHECK_SHARED,
+	 "Inode %i%p: blocks %n to %w belong to something else too",
+	 NULL, false, STRUCTURE},
+	{CHECK_SAVED_LIST,
+	 "The saved list of free blocks is damaged",
+	 "Rebuild it", true, BOOKS},
+	{CHECK_SAVED_USED,
+	 "The saved list of free blocks has blocks %n to %w, which are in use",
+	 "Rebuild it", true, BOOKS},
+	{CHECK_SAVED_LEAK,
+	 "The saved list of free blocks misses %n free blocks",
+	 "Rebuild it", true, BOOKS},
+	{CHECK_FREE_COUNT,
+	 "The number of free blocks is %n, but should be %w",
+	 "Correct it", true, BOOKS},
+	{CHECK_INODE_COUNT,
+	 "The number of inodes is %n, but should be %w",
+	 "Correct it", true, BOOKS},
+	{CHECK_DENTRY_COUNT,
+	 "The size of all directory entries is %n, but should be %w",
+	 "Correct it", true, BOOKS},
+	{CHECK_DATA,
+	 "Inode %i%p: file blocks %n to %w (on block %b) do not match their "
+	 "checksums: reading them gives EIO",
+	 NULL, false, CONTENT},
+	{CHECK_DATA_IO,
+	 "Inode %i%p: file blocks %n to %w (on block %b) cannot be read",
+	 NULL, false, CONTENT},
+	{CHECK_CSUM_IO,
+	 "Inode %i%p: the checksums of its data (byte %o) cannot be read: %s",
+	 NULL, false, CONTENT},
+	{CHECK_REPAIR_FAILED,
+	 "Inode %i: it could not be repaired: %s",
+	 NULL, false, STRUCTURE},
+	{CHECK_REPAIRS_LEFT,
+	 "%n repairs were not made: other damage hides which blocks belong to whom",
+	 NULL, false, STRUCTURE},
 };
+/* clang-format on */
 
 static const struct row *find_row(enum check_code code)
 {
@@ -244,25 +293,30 @@ bool check_problem(struct check *c, const struct problem *p)
 	fix = fixable && decide(c, row, asked);
 	c->res->problems++;
 	c->res->fixed += fix;
+	c->agreed += fix && (p->code / 100 == 3 || p->code / 100 == 4);
 	if (!fix && row->severity == STRUCTURE)
 		c->unsound = true;
 	return fix;
 }
 
-void check_repair_failed(struct check *c, uint64_t ino, int error)
+void check_repair_failed(struct check *c, const struct fix *f, int error)
 {
-	struct problem p = {.code = CHECK_REPAIR_FAILED, .ino = ino, .name = strerror(-error)};
-
-	check_problem(c, &p);
+	check_problem(c, &(struct problem){.code = CHECK_REPAIR_FAILED,
+					   .ino = f->ino,
+					   .name = strerror(-error)});
+	if (f->quiet)
+		return;
 	c->res->problems--; /* it was counted when it was found */
 	c->res->fixed--;
 }
 
-void check_repairs_left(struct check *c, uint64_t n)
+void check_repairs_left(struct check *c)
 {
-	check_problem(c, &(struct problem){.code = CHECK_REPAIRS_LEFT, .num = n});
+	if (!c->agreed)
+		return;
+	check_problem(c, &(struct problem){.code = CHECK_REPAIRS_LEFT, .num = c->agreed});
 	c->res->problems--;
-	c->res->fixed -= n;
+	c->res->fixed -= c->agreed;
 }
 
 void check_progress(struct check *c, unsigned pass, uint64_t done, uint64_t total)

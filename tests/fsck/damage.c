@@ -207,6 +207,17 @@ static void orphan(struct image *img)
 	set_nlink(img, img->lone, 0);
 }
 
+/* A file whose log is damaged in the middle hides its blocks; what else is wrong stays. */
+static void log_hides_blocks(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_set(fs, img->hard, UP_NLINK, 7);
+	image_unmount(fs);
+	flip(img, image_slot(img, img->link) + 12);
+	flip(img, image_record(img, img->file, 1, NULL) + 30);
+}
+
 /* ---- names ---------------------------------------------------------------------------------
  */
 
@@ -515,6 +526,8 @@ const struct damage damages[] = {
 	{"log-tail-behind-zeros", log_tail_behind, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail-table", log_tail_table, {CHECK_LOG_TAIL}, ASKED},
 	{"log-poison", log_poison, {CHECK_INODE_IO}, NEVER, .poison = true},
+	{"log-hides-blocks", log_hides_blocks,
+	 {CHECK_LOG_DAMAGED, CHECK_SLOT_RESERVED, CHECK_NLINK}, NEVER, .left = true},
 	{"slot-reserved", slot_reserved, {CHECK_SLOT_RESERVED}, SAFE},
 	{"record-reserved", rec_reserved, {CHECK_REC_RESERVED}, SAFE},
 	{"record-time", rec_time, {CHECK_TIME}, SAFE},

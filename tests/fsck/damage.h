@@ -17,6 +17,7 @@ struct damage {
 	unsigned first[6]; /* problem codes of the first run, in their order, 0 ends */
 	enum repaired repaired;
 	unsigned second[6]; /* NEVER: of the second run; all 0: the same as of the first */
+	bool left;	    /* -p and -y say last that repairs were not made */
 	bool poison;	    /* the memory must not be read without a guard */
 };
 

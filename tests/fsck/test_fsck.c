@@ -50,6 +50,15 @@ static unsigned count(const unsigned *codes)
 	return n;
 }
 
+/* Takes the last code away where it has to be this one. */
+static void expect_left(const struct damage *d, struct found *f)
+{
+	if (!d->left)
+		return;
+	assert_true(f->n);
+	assert_int_equal(f->code[--f->n], CHECK_REPAIRS_LEFT);
+}
+
 static void expect(const struct damage *d, const char *what, const struct found *f,
 		   const unsigned *codes)
 {
@@ -200,6 +209,7 @@ static void try_preen(const struct damage *d)
 
 	make_damaged(d, &img);
 	assert_int_equal(run(img.m, PMEMFS_FIX_SAFE, &f, &res), 0);
+	expect_left(d, &f);
 	expect(d, "-p", &f, d->first);
 	if (d->repaired == SAFE) {
 		assert_int_equal(res.fixed, res.problems);
@@ -220,12 +230,14 @@ static void try_all(const struct damage *d)
 
 	make_damaged(d, &img);
 	assert_int_equal(run(img.m, PMEMFS_FIX_ALL, &f, &res), 0);
+	expect_left(d, &f);
 	expect(d, "-y", &f, d->first);
 	if (d->repaired != NEVER)
 		assert_int_equal(res.fixed, res.problems);
 	look(&img, &f);
 	expect(d, "-n after -y", &f, second_of(d));
 	assert_int_equal(run(img.m, PMEMFS_FIX_ALL, &f, &res), 0);
+	expect_left(d, &f);
 	expect(d, "-y again", &f, second_of(d));
 	if (d->repaired != NEVER) {
 		struct pmemfs_info info;
