@@ -34,8 +34,9 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
 	       const char **ret_why);
 
 /*
- * Raises the sequence, seals and writes both copies, replica first, each durable before the
- * next store. A crash in between leaves one valid copy, the old or the new one.
+ * Raises the sequence, seals and writes both copies, the one that does not count at present first,
+ * each durable before the next store. A crash in between, or a row of such crashes, leaves one
+ * valid copy, the old or the new one.
  */
 int super_write(struct media *m, struct pmemfs_super *sb);
 
@@ -400,6 +401,7 @@ struct icache_part {
 	pthread_mutex_t lock;
 	struct inode **bucket;
 	size_t buckets, count;
+	struct inode *idle; /* a directory without references that is kept */
 } __attribute__((aligned(64)));
 
 struct pmemfs {

@@ -2,10 +2,11 @@
 /*
  * The inodes in DRAM, by number.
  *
- * An inode is here while somebody holds a reference, and no longer: memory follows what is in
- * use. refs is under the part's lock. Work that the last reference brings with it (freeing an
- * orphan, tidying a log) is done while that reference is still held, so that nobody can load
- * the same inode a second time meanwhile.
+ * An inode is here while somebody holds a reference: memory follows what is in use. The last
+ * directory of each part that nobody holds stays too, for who works in a large one without
+ * holding it would read its log each time. refs is under the part's lock. Work that the last
+ * reference brings with it (freeing an orphan, tidying a log) is done while that reference is
+ * still held, so that nobody can load the same inode a second time meanwhile.
  */
 #include <errno.h>
 
@@ -40,6 +41,7 @@ void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *
 	for (unsigned k = 0; k < ICACHE_PARTS; k++) {
 		struct icache_part *c = &fs->icache[k];
 
+		c->idle = NULL;
 		for (size_t b = 0; b < c->buckets; b++) {
 			while (c->bucket[b]) {
 				struct inode *i = c->bucket[b];
@@ -157,8 +159,11 @@ int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret)
 			insert(c, i);
 		}
 	}
-	if (i)
+	if (i) {
 		i->refs++;
+		if (c->idle == i)
+			c->idle = NULL;
+	}
 	ready = i && i->loaded;
 	pthread_mutex_unlock(&c->lock);
 	if (err)
@@ -282,9 +287,17 @@ void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 		pthread_mutex_unlock(&c->lock);
 		return;
 	}
-	unhash(c, i);
+	if (i->loaded && inode_is_dir(i) && !i->error && !i->unhashed) {
+		struct inode *old = c->idle;
+
+		c->idle = i;
+		i = old;
+	}
+	if (i)
+		unhash(c, i);
 	pthread_mutex_unlock(&c->lock);
-	inode_delete(i);
+	if (i)
+		inode_delete(i);
 }
 
 int inode_lock(struct inode *i, bool exclusive)

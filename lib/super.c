@@ -27,8 +27,7 @@ static const uint64_t super_place[2] = {
     PMEMFS_SB_REPLICA *(uint64_t)PMEMFS_BLOCK_SIZE,
 };
 
-/* ---- geometry ------------------------------------------------------------------------------
- */
+/* ---- geometry ---- */
 
 static uint64_t shard_start_for(unsigned shards)
 {
@@ -77,8 +76,7 @@ uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsig
 	return (super_shard_header(sb, shard) + 1 + slot) << PMEMFS_BLOCK_SHIFT;
 }
 
-/* ---- reading -------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* How one copy looked. Better ones are greater. */
 enum copy_state {
@@ -228,19 +226,34 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
 	return 0;
 }
 
+/* The copy that is not the filesystem now: damaged, older, or else the replica. */
+static unsigned copy_spare(struct media *m)
+{
+	struct pmemfs_super sb[2];
+	enum copy_state st[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		st[i] = copy_read(m, super_place[i], &sb[i]);
+	return !copy_choose(sb, st);
+}
+
 int super_write(struct media *m, struct pmemfs_super *sb)
 {
+	unsigned first = copy_spare(m);
 	int r;
 
 	sb->sequence = put64(get64(sb->sequence) + 1);
 	sb->checksum = put64(super_checksum(sb));
-	/* Crash before the first fence: the primary is the old one. After it: both are valid.
+	/*
+	 * Crash before the first fence: the other copy is the old one, and valid. After it: the
+	 * first copy is the new one. A crash in the next super_write, after this one was cut
+	 * short, meets one valid copy too, for the spare one is written first.
 	 */
-	media_copy(m, super_place[1], sb, sizeof(*sb));
+	media_copy(m, super_place[first], sb, sizeof(*sb));
 	r = media_fence(m);
 	if (r)
 		return r;
-	media_copy(m, super_place[0], sb, sizeof(*sb));
+	media_copy(m, super_place[!first], sb, sizeof(*sb));
 	return media_fence(m);
 }
 
@@ -284,8 +297,7 @@ int pmemfs_probe(struct media *m, struct pmemfs_info *ret, const char **ret_why)
 	return r;
 }
 
-/* ---- formatting ----------------------------------------------------------------------------
- */
+/* ---- formatting ---- */
 
 /* One for each CPU, but not in pieces of less than 16 MiB. */
 static unsigned default_shards(uint64_t blocks)
