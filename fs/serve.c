@@ -126,7 +126,10 @@ static int open_medium(struct server *s)
 
 static void report_from_library(void *arg, int level, const char *message)
 {
-	report(level, "%s", message);
+	const struct server *s = arg;
+
+	if (level < REPORT_INFO || !s->args->options->silent)
+		report(level, "%s", message);
 }
 
 /* Why it cannot be mounted; if something else lies there, what that is. */
@@ -149,6 +152,7 @@ static int mount_filesystem(struct server *s)
 	    .readonly = options->flags & MS_RDONLY,
 	    .recovery_threads = options->recovery_threads,
 	    .report = report_from_library,
+	    .report_arg = s,
 	};
 	const char *why = NULL;
 	int r = pmemfs_mount(s->media, &o, &s->fs, &why);
