@@ -35,7 +35,8 @@ def meson_tests(build):
     for t in json.loads(said):
         suites = [s.split(":", 1)[-1] for s in t["suite"]]
         part = next((s for s in suites if s not in ("long", "pmemfs")), "test")
-        yield Test(f"{part}/{t['name']}", t["cmd"], t["timeout"], t["env"],
+        name = t["name"].removeprefix(part + " ").replace(" ", "-")
+        yield Test(f"{part}/{name}", t["cmd"], t["timeout"], t["env"],
                    tier="long" if "long" in suites else "", alone=not t["is_parallel"])
 
 
