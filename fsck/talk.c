@@ -110,7 +110,7 @@ static bool ask(struct talk *t)
 	char line[64];
 
 	for (;;) {
-		printf("<yes/no/all>? ");
+		printf(" <yes/no/all>? ");
 		fflush(stdout);
 		if (!fgets(line, sizeof(line), stdin)) {
 			puts("no");

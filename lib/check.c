@@ -139,7 +139,7 @@ static int finish(struct check *c)
 {
 	struct pmemfs *fs = c->fs;
 
-	if (c->o->fix == PMEMFS_FIX_NONE)
+	if (c->o->fix == PMEMFS_FIX_NONE || c->refused)
 		return 0;
 	/* Without the clean mark, a mount counts and collects for itself. */
 	if (c->unsound)

@@ -137,6 +137,7 @@ struct check {
 	bool names_unknown;  /* a directory cannot be read: what it names is not known */
 	bool no_root;
 	bool unsound;	  /* damage to the structure stays: not to be marked clean */
+	bool refused;	  /* a repair was: what it would have changed stays as it is */
 	bool changed;	  /* the medium was written by a repair */
 	bool recount;	  /* what was saved at unmount is to be written anew */
 	uint64_t *owned;  /* a bit for each block */

@@ -296,6 +296,8 @@ bool check_problem(struct check *c, const struct problem *p)
 	c->agreed += fix && (p->code / 100 == 3 || p->code / 100 == 4);
 	if (!fix && row->severity == STRUCTURE)
 		c->unsound = true;
+	if (!fix && row->repair)
+		c->refused = true;
 	return fix;
 }
 

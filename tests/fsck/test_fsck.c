@@ -196,8 +196,12 @@ static void try_no(const struct damage *d)
 	assert_int_equal(run(img.m, PMEMFS_FIX_ASK, &f, &res), 0);
 	expect(d, "no", &f, d->first);
 	assert_int_equal(res.fixed, 0);
-	if (!d->first[0])
+	if (!d->first[0]) {
 		use(&img);
+	} else if (d->repaired != NEVER) { /* it is still there */
+		look(&img, &f);
+		expect(d, "-n after no", &f, d->first);
+	}
 	image_free(&img);
 }
 
