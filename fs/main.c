@@ -150,6 +150,7 @@ static int fail_dir(const char *dir, int error)
 		report(REPORT_ERROR, "mount point %s does not exist: make it with mkdir", dir);
 		return EXIT_MOUNT;
 	case ENOTCONN:
+	case ECONNABORTED:
 		report(REPORT_ERROR,
 		       "mount point %s has the mount of a daemon that died: clear it away with "
 		       "\"umount %s\" first",
