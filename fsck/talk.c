@@ -31,8 +31,7 @@ void talk_init(struct talk *t, const struct fsck_options *o)
 	t->bar = isatty(STDOUT_FILENO) && o->progress_fd <= 0;
 }
 
-/* ---- progress ------------------------------------------------------------------------------
- */
+/* ---- progress ------------------------------------------------------------------------- */
 
 static void bar_clear(struct talk *t)
 {
@@ -101,8 +100,7 @@ void talk_done(struct talk *t)
 	fflush(stdout);
 }
 
-/* ---- problems ------------------------------------------------------------------------------
- */
+/* ---- problems ------------------------------------------------------------------------- */
 
 /* Reads an answer; enter is yes, the end of the terminal's input no. */
 static bool ask(struct talk *t)

@@ -15,8 +15,7 @@
 
 #include "check.h"
 
-/* ---- pass 1: superblock
- * ---------------------------------------------------------------------- */
+/* ---- pass 1: superblock --------------------------------------------------------------- */
 
 static int write_copy(struct check *c, unsigned block)
 {
@@ -66,8 +65,7 @@ static int check_super(struct check *c)
 	return ok == 3 ? compare_copies(c) : r;
 }
 
-/* ---- pass 2: journal
- * --------------------------------------------------------------------------- */
+/* ---- pass 2: journal ------------------------------------------------------------------ */
 
 /* The journal names inodes, which the tables find. False: it ends here. */
 static bool load_tables(struct check *c)
@@ -104,8 +102,7 @@ static void check_journal(struct check *c)
 	check_problem(c, &p);
 }
 
-/* ---- all of it
- * ----------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------ */
 
 static int run_passes(struct check *c)
 {

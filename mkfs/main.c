@@ -45,8 +45,7 @@ __attribute__((format(printf, 2, 3))) static int fail(const char *path, const ch
 	return -1;
 }
 
-/* ---- the target ----------------------------------------------------------------------------
- */
+/* ---- the target ----------------------------------------------------------------------- */
 
 static int target_map(struct target *t)
 {
@@ -115,8 +114,7 @@ static void target_close(struct target *t, bool failed)
 		unlink(t->o->path);
 }
 
-/* ---- what is there already -----------------------------------------------------------------
- */
+/* ---- what is there already ------------------------------------------------------------ */
 
 /* Bytes at the beginning that nobody knows may be somebody's all the same. */
 static bool holds_bytes(const struct media *m)
@@ -163,12 +161,60 @@ static int check_holds(const struct target *t)
 	if (!t->o->force)
 		return fail(t->o->path, "holds %s: -f overwrites it", what);
 	if (!t->o->quiet)
-		printf("%s: overwriting %s\n", t->o->path, what);
+		printf("%s: %s %s\n", t->o->path, t->o->dry ? "would overwrite" : "overwriting",
+		       what);
 	return 0;
 }
 
-/* ---- opening -------------------------------------------------------------------------------
- */
+/* ---- formatting ----------------------------------------------------------------------- */
+
+/* Old signatures that other tools would still find. */
+static int wipe(struct target *t)
+{
+	int r = ident_wipe(t->media);
+
+	return r ? r : media_sync(t->media);
+}
+
+static int format_failed(const struct mkfs_options *o, int r)
+{
+	switch (r) {
+	case -EINVAL:
+		return fail(o->path, "is too small for %u shards: give fewer",
+			    o->format.shards);
+	case -EIO:
+		return fail(o->path,
+			    "cannot be written: the medium failed, or the filesystem that the "
+			    "file is on is full");
+	default:
+		return fail(o->path, "cannot be formatted: %s", strerror(-r));
+	}
+}
+
+static int format(struct target *t)
+{
+	char what[192];
+	bool signature = t->o->force && ident_find(t->media, what, sizeof(what)) > 0;
+	int r = pmemfs_format(t->media, &t->o->format);
+
+	if (!r && signature)
+		r = wipe(t);
+	return r ? format_failed(t->o, r) : 0;
+}
+
+/* Formats memory of that size: what can be refused is, before a file changes. */
+static int rehearse(const struct mkfs_options *o)
+{
+	struct target t = {.o = o};
+	int r = target_stand_in(&t, o->format.size);
+
+	if (!r)
+		r = format(&t);
+	target_close(&t, false);
+	return r;
+}
+
+/* ---- opening -------------------------------------------------------------------------- */
 
 static int check_size(const struct target *t)
 {
@@ -197,6 +243,8 @@ static int target_resize(struct target *t, uint64_t old)
 		before = t->media;
 		t->media = NULL;
 	}
+	if (!r)
+		r = rehearse(t->o);
 	if (!r && !t->o->dry)
 		r = set_size(t->o, 0);
 	media_close(before);
@@ -229,39 +277,7 @@ static int target_open(struct target *t)
 	return r ? r : check_holds(t);
 }
 
-/* ---- formatting ----------------------------------------------------------------------------
- */
-
-/* Old signatures that other tools would still find. */
-static int wipe(struct target *t)
-{
-	int r = ident_wipe(t->media);
-
-	return r ? r : media_sync(t->media);
-}
-
-static int format(struct target *t)
-{
-	char what[192];
-	bool signature = t->o->force && ident_find(t->media, what, sizeof(what)) > 0;
-	int r = pmemfs_format(t->media, &t->o->format);
-
-	if (!r && signature)
-		r = wipe(t);
-	switch (r) {
-	case 0:
-		return 0;
-	case -EINVAL:
-		return fail(t->o->path, "is too small for %u shards: give fewer",
-			    t->o->format.shards);
-	case -EIO:
-		return fail(t->o->path,
-			    "cannot be written: the medium failed, or the filesystem that the "
-			    "file is on is full");
-	default:
-		return fail(t->o->path, "cannot be formatted: %s", strerror(-r));
-	}
-}
+/* ---- the summary ---------------------------------------------------------------------- */
 
 static const char *durability(enum media_kind kind)
 {

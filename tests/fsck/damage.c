@@ -10,8 +10,7 @@ static void flip(struct image *img, uint64_t off)
 	img->mem[off] ^= 0x55;
 }
 
-/* ---- superblock ----------------------------------------------------------------------------
- */
+/* ---- superblock ----------------------------------------------------------------------- */
 
 static void sb_primary(struct image *img)
 {
@@ -39,8 +38,7 @@ static void sb_differ(struct image *img)
 	memcpy(at, replica, sizeof(replica));
 }
 
-/* ---- tables and journal --------------------------------------------------------------------
- */
+/* ---- tables and journal --------------------------------------------------------------- */
 
 static void table_record(struct image *img)
 {
@@ -85,8 +83,7 @@ static void journal_record(struct image *img)
 	pmemfs_abandon(fs);
 }
 
-/* ---- logs ----------------------------------------------------------------------------------
- */
+/* ---- logs ----------------------------------------------------------------------------- */
 
 static void head_word(struct image *img)
 {
@@ -218,8 +215,7 @@ static void log_hides_blocks(struct image *img)
 	flip(img, image_record(img, img->file, 1, NULL) + 30);
 }
 
-/* ---- names ---------------------------------------------------------------------------------
- */
+/* ---- names ---------------------------------------------------------------------------- */
 
 static void root_missing(struct image *img)
 {
@@ -350,8 +346,7 @@ static void removed_full(struct image *img)
 	set_nlink(img, img->sub, 0);
 }
 
-/* ---- blocks --------------------------------------------------------------------------------
- */
+/* ---- blocks --------------------------------------------------------------------------- */
 
 static void shared(struct image *img)
 {
@@ -444,8 +439,7 @@ static void free_count(struct image *img)
 	image_reseal_super(img);
 }
 
-/* ---- data ----------------------------------------------------------------------------------
- */
+/* ---- data ----------------------------------------------------------------------------- */
 
 static void data(struct image *img)
 {
@@ -470,8 +464,7 @@ static void data_poison(struct image *img)
 	image_poison(img, image_block_of(img, img->file, 7) * PMEMFS_BLOCK_SIZE);
 }
 
-/* ---- no damage: what a crash leaves --------------------------------------------------------
- */
+/* ---- no damage: what a crash leaves --------------------------------------------------- */
 
 static void crash(struct image *img)
 {
@@ -504,8 +497,7 @@ static void crash_super(struct image *img)
 	memcpy(img->mem, &sb, sizeof(sb)); /* the replica is newer */
 }
 
-/* ---- the table -----------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------ */
 
 /* clang-format off */
 const struct damage damages[] = {

@@ -133,8 +133,7 @@ struct inode *image_inode(struct pmemfs *fs, uint64_t ino)
 	return i;
 }
 
-/* ---- records -------------------------------------------------------------------------------
- */
+/* ---- records -------------------------------------------------------------------------- */
 
 struct pick {
 	unsigned left;
@@ -207,7 +206,7 @@ void image_reseal_super(struct image *img)
 	memcpy(img->mem + PMEMFS_SB_REPLICA * PMEMFS_BLOCK_SIZE, sb, sizeof(*sb));
 }
 
-/* ---- operations that no user could ask for ----------------------------------------------- */
+/* ---- operations that no user could ask for -------------------------------------------- */
 
 void image_commit(struct pmemfs *fs, uint64_t ino, struct pmemfs_rec *rec)
 {

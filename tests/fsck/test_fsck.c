@@ -102,8 +102,7 @@ static void look(struct image *img, struct found *f)
 	media_close(m);
 }
 
-/* ---- using what was repaired
- * ----------------------------------------------------------------- */
+/* ---- using what was repaired ---------------------------------------------------------- */
 
 struct walk {
 	struct pmemfs *fs;
@@ -157,8 +156,7 @@ static void use(struct image *img)
 	image_unmount(w.fs);
 }
 
-/* ---- one kind of damage
- * ---------------------------------------------------------------------- */
+/* ---- one kind of damage --------------------------------------------------------------- */
 
 static void make_damaged(const struct damage *d, struct image *img)
 {
@@ -256,8 +254,7 @@ static void try_all(const struct damage *d)
 	image_free(&img);
 }
 
-/* ---- fsck killed
- * ----------------------------------------------------------------------------- */
+/* ---- fsck killed ---------------------------------------------------------------------- */
 
 struct killer {
 	struct image *img;
@@ -321,8 +318,7 @@ static void test_killed(void **state)
 	assert_true(at > 1);
 }
 
-/* ---- the rest
- * -------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------- */
 
 static void test_quick(void **state)
 {

@@ -52,8 +52,7 @@ static int look(struct image *img, struct pmemfs_check_result *res)
 	return r;
 }
 
-/* ---- damage
- * ---------------------------------------------------------------------------------- */
+/* ---- damage --------------------------------------------------------------------------- */
 
 /* What is used lies in the first blocks; a wrong place is as good as a right one. */
 static uint64_t random_place(struct image *img, uint64_t *rnd)
@@ -120,8 +119,7 @@ static void damage(struct image *img, uint64_t *rnd)
 		flip(img, rnd);
 }
 
-/* ---- using what is left
- * ------------------------------------------------------------------------ */
+/* ---- using what is left --------------------------------------------------------------- */
 
 struct walk {
 	uint64_t list[512];
@@ -161,8 +159,7 @@ static void use(struct image *img, struct tally *t)
 	pmemfs_unmount(fs);
 }
 
-/* ---- rounds
- * ------------------------------------------------------------------------------------ */
+/* ---- rounds --------------------------------------------------------------------------- */
 
 static void one_round(struct image *img, const uint8_t *good, uint8_t *before, uint64_t seed,
 		      struct tally *t)

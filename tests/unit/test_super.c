@@ -44,8 +44,7 @@ static void seal(struct pmemfs_super *sb)
 	sb->checksum = put64(hash64(sb, offsetof(struct pmemfs_super, checksum), 0));
 }
 
-/* ---- which copy ----------------------------------------------------------------------------
- */
+/* ---- which copy ----------------------------------------------------------------------- */
 
 static int probe(struct pmemfs_info *info, const char **why)
 {
@@ -139,8 +138,7 @@ static void test_foreign_copy(void **state)
 	assert_string_equal(got.label, "unit");
 }
 
-/* ---- what is refused
- * ------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------ */
 
 static void seal_both(const struct pmemfs_super *sb)
 {
@@ -232,8 +230,7 @@ static void test_fields(void **state)
 	assert_int_equal(probe(&info, &why), 0);
 }
 
-/* ---- geometry
- * ---------------------------------------------------------------------------------- */
+/* ---- geometry ------------------------------------------------------------------------- */
 
 static void test_geometry(void **state)
 {
@@ -256,8 +253,7 @@ static void test_geometry(void **state)
 	}
 }
 
-/* ---- formatting
- * -------------------------------------------------------------------------------- */
+/* ---- formatting ----------------------------------------------------------------------- */
 
 static void test_format_refuses(void **state)
 {
@@ -324,8 +320,7 @@ static void test_format_mounts(void **state)
 	}
 }
 
-/* ---- crashes
- * ----------------------------------------------------------------------------------- */
+/* ---- crashes -------------------------------------------------------------------------- */
 
 /* Stops the world in front of event `stop`: what was stored before it has arrived, in order. */
 struct crash {
