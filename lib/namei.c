@@ -161,32 +161,50 @@ static int child_open(struct pmemfs *fs, const struct inode *dir, const struct d
 	return 0;
 }
 
+/* "." is the object itself, of any kind; ".." is a directory's parent. */
+static int lookup_dot(struct pmemfs *fs, uint64_t dir, const char *name, struct inode **ret)
+{
+	struct inode *d;
+	uint64_t parent;
+	int err;
+
+	if (!name[1])
+		return inode_open(fs, dir, false, ret);
+	err = dir_open(fs, dir, false, &d);
+	if (err)
+		return err;
+	parent = d->parent;
+	inode_close(fs, d);
+	return inode_open(fs, parent, false, ret);
+}
+
+static int lookup_name(struct pmemfs *fs, uint64_t dir, const char *name, struct inode **ret)
+{
+	struct inode *d;
+	struct dent *e;
+	int err = dir_open(fs, dir, false, &d);
+
+	if (err)
+		return err;
+	e = dir_lookup(d, name);
+	err = e ? child_open(fs, d, e, false, ret) : -ENOENT;
+	inode_close(fs, d);
+	return err;
+}
+
 int pmemfs_lookup(struct pmemfs *fs, uint64_t dir, const char *name, struct pmemfs_attr *ret)
 {
-	struct inode *d, *i;
-	struct dent *e;
-	uint64_t parent;
+	struct inode *i;
 	int err = name_check(name);
 
 	if (!err)
-		err = dir_open(fs, dir, false, &d);
+		err = name_is_dot(name) ? lookup_dot(fs, dir, name, &i)
+					: lookup_name(fs, dir, name, &i);
 	if (err)
 		return err;
-	if (name_is_dot(name)) {
-		parent = name[1] ? d->parent : d->ino;
-		inode_close(fs, d);
-		err = inode_open(fs, parent, false, &i);
-	} else {
-		e = dir_lookup(d, name);
-		err = e ? child_open(fs, d, e, false, &i) : -ENOENT;
-	}
-	if (!err) {
-		inode_fill_attr(i, ret);
-		inode_unlock(i); /* the reference is the caller's */
-	}
-	if (!name_is_dot(name))
-		inode_close(fs, d);
-	return err;
+	inode_fill_attr(i, ret);
+	inode_unlock(i); /* the reference is the caller's */
+	return 0;
 }
 
 void pmemfs_forget(struct pmemfs *fs, uint64_t ino, uint64_t n)

@@ -134,7 +134,7 @@ struct pmemfs_cred {
 	uint32_t uid, gid;
 };
 
-/* "." and ".." are allowed in lookup. -ENOENT, -ENOTDIR, -ENAMETOOLONG, -EIO. */
+/* "." (of anything) and ".." are allowed. -ENOENT, -ENOTDIR, -ENAMETOOLONG, -EIO. */
 int pmemfs_lookup(struct pmemfs *fs, uint64_t dir, const char *name, struct pmemfs_attr *ret);
 
 /* Gives back n references. */
