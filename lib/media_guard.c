@@ -47,7 +47,9 @@ static _Thread_local struct {
 } guard;
 
 /* Made by the linker from the section that GUARD_FIXUP fills. */
-extern const struct guard_fixup __start_pmemfs_fixup[], __stop_pmemfs_fixup[];
+#define HIDDEN __attribute__((visibility("hidden")))
+extern const struct guard_fixup __start_pmemfs_fixup[] HIDDEN;
+extern const struct guard_fixup __stop_pmemfs_fixup[] HIDDEN;
 
 static bool range_has(uintptr_t addr)
 {
@@ -80,11 +82,18 @@ static void handler_chain(int sig, siginfo_t *info, void *context)
 	} else if (p->sa_handler != SIG_DFL && p->sa_handler != SIG_IGN) {
 		p->sa_handler(sig);
 	} else {
-		/* A fault comes again when the instruction is repeated; a kill() does not. */
+		/* A fault comes again when the instruction is repeated; others do not. */
 		signal(sig, SIG_DFL);
-		if (info->si_code <= 0)
+		if (info->si_code <= 0 || info->si_code >= BUS_MCEERR_AR)
 			raise(sig);
 	}
+}
+
+/* Whether the thread has just come back from a system call: its syscall instruction is 0f 05.
+ */
+static bool in_syscall(const greg_t *regs)
+{
+	return !memcmp((const char *)(uintptr_t)regs[REG_RIP] - 2, "\x0f\x05", 2);
 }
 
 /* Runs in the faulting thread, after the handler, in place of what faulted. */
@@ -116,6 +125,8 @@ static void handler(int sig, siginfo_t *info, void *context)
 	}
 	if (info->si_code == BUS_MCEERR_AO)
 		return; /* found by the kernel in passing: whoever reads it will hear of it */
+	if (info->si_code == BUS_MCEERR_AR && in_syscall(regs))
+		return; /* the kernel met it in a buffer of ours: the call has said EFAULT */
 	resume = fixup_find(regs[REG_RIP]);
 	if (resume) {
 		regs[REG_RIP] = resume;
