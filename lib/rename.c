@@ -35,6 +35,8 @@ static int is_above(struct pmemfs *fs, uint64_t above, uint64_t ino)
 			return 1;
 		if (ino == PMEMFS_ROOT_INO)
 			return 0;
+		if (!ino) /* only a directory's log names its parent */
+			return -ENOTDIR;
 		err = inode_get(fs, ino, &i);
 		if (err)
 			return err == -ESTALE ? -ENOENT : err;
