@@ -6,8 +6,8 @@
  *  1. A copy counts only when its checksum holds and every field makes sense.
  *  2. Of two valid copies the one with the higher sequence is the filesystem; the primary when
  *     they are equal, and when they belong to different filesystems.
- *  3. Writing makes the replica durable before the primary is touched, so that at any instant
- *     at least one copy is valid.
+ *  3. Writing makes the copy durable that is not the filesystem now before the other one is
+ *     touched, so that at any instant, also after a write that was cut short, one is valid.
  *  4. Formatting destroys both copies durably before it stores anything else, and writes them
  *     last: what lies in between does not mount.
  *

@@ -394,6 +394,31 @@ static void test_torn_write(void **state)
 	free(old);
 }
 
+/* A second crash, in the write that comes after the first one's recovery. */
+static void test_torn_twice(void **state)
+{
+	uint8_t *old = malloc(SIZE);
+	bool more = true;
+
+	memcpy(old, mem, SIZE);
+	for (unsigned first = 0; more; first++) {
+		bool again = true;
+
+		for (unsigned second = 0; again; second++) {
+			struct pmemfs_info info;
+			const char *why;
+
+			memcpy(mem, old, SIZE);
+			more = crash_at(first, write_super);
+			again = crash_at(second, write_super);
+			assert_int_equal(probe(&info, &why), 0);
+			assert_true(!strcmp(info.label, "later") ||
+				    !strcmp(info.label, "unit"));
+		}
+	}
+	free(old);
+}
+
 static void format_again(void)
 {
 	struct pmemfs_format_options o = {.label = "again", .shards = 3};
@@ -451,7 +476,7 @@ int main(void)
 	    TEST(test_higher_sequence), TEST(test_foreign_copy), TEST(test_newer),
 	    TEST(test_medium_shrunk),	TEST(test_fields),	 TEST(test_geometry),
 	    TEST(test_format_refuses),	TEST(test_format_label), TEST(test_format_mounts),
-	    TEST(test_torn_write),	TEST(test_torn_format),
+	    TEST(test_torn_write),	TEST(test_torn_twice),	 TEST(test_torn_format),
 	};
 
 	return cmocka_run_group_tests_name("super", tests, NULL, NULL);
