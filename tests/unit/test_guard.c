@@ -154,7 +154,7 @@ static void test_shadow(void **state)
 	close(fd);
 }
 
-/* ---- many at once ------------------------------------------------------------------------ */
+/* ---- many at once ---- */
 
 static void *many(void *arg)
 {
@@ -206,7 +206,7 @@ static void test_threads(void **state)
 	}
 }
 
-/* ---- not ours --------------------------------------------------------------------------- */
+/* ---- not ours ---- */
 
 /* A page that faults and belongs to no medium. */
 static volatile char *foreign_page(void)

@@ -79,7 +79,7 @@ static void open_fails(const char *path, unsigned flags, int error, const char *
 	assert_null(strchr(why, '\n'));
 }
 
-/* ---- kinds ------------------------------------------------------------------------------ */
+/* ---- kinds ---- */
 
 static void test_kind_file(void **state)
 {
@@ -162,7 +162,7 @@ static void test_kind_memory(void **state)
 	media_close(NULL);
 }
 
-/* ---- bad paths -------------------------------------------------------------------------- */
+/* ---- bad paths ---- */
 
 static void test_bad_paths(void **state)
 {
@@ -272,7 +272,7 @@ static void test_readonly_filesystem(void **state)
 	in_child(child_readonly_filesystem);
 }
 
-/* ---- locks ------------------------------------------------------------------------------ */
+/* ---- locks ---- */
 
 #define BUSY "is in use (mounted, or being checked)"
 
@@ -449,7 +449,7 @@ static void test_readonly(void **state)
 	unlink("f");
 }
 
-/* ---- shadow ----------------------------------------------------------------------------- */
+/* ---- shadow ---- */
 
 /* A random store or load, on the medium and on what it should be. */
 static void shadow_step(struct media *m, unsigned char *expected, uint64_t *seed)
@@ -524,7 +524,7 @@ static void test_shadow(void **state)
 	unlink("f");
 }
 
-/* ---- counts ----------------------------------------------------------------------------- */
+/* ---- counts ---- */
 
 static struct media *open_memory(void)
 {
