@@ -88,7 +88,7 @@ void media_set_hook(struct media *m, media_hook hook, void *arg)
 	m->hook_arg = arg;
 }
 
-/* ---- loads ---------------------------------------------------------------------------- */
+/* ---- loads ---- */
 
 int media_read(const struct media *m, uint64_t off, void *dst, size_t len)
 {
@@ -131,7 +131,7 @@ const void *media_ptr(const struct media *m, uint64_t off, size_t len)
 	return m->base + off;
 }
 
-/* ---- stores --------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 /* Whether a store may go straight to the mapping; 0 < len. */
 static inline bool may_store(const struct media *m, uint64_t off, uint64_t len)

@@ -35,7 +35,7 @@
 #define WAIT_MS	     5000
 #define WAIT_STEP_MS 20
 
-/* ---- saying why ------------------------------------------------------------------------- */
+/* ---- saying why ---- */
 
 static const char *why_open(int error)
 {
@@ -71,7 +71,7 @@ static const char *why_errno(const char *what, int error)
 	return text;
 }
 
-/* ---- what it is ----------------------------------------------------------------------- */
+/* ---- what it is ---- */
 
 /* A number in an attribute of a device. */
 static int sysfs_number(dev_t rdev, const char *attribute, uint64_t *ret)
@@ -175,7 +175,7 @@ failed:
 	return -r;
 }
 
-/* ---- locks ------------------------------------------------------------------------------ */
+/* ---- locks ---- */
 
 static int lock_one(int fd, int how, int *wait_ms)
 {
@@ -222,7 +222,7 @@ static int lock_target(struct media *m, const struct stat *st, const char **ret_
 	return r;
 }
 
-/* ---- mapping -------------------------------------------------------------------------- */
+/* ---- mapping ---- */
 
 /* The size, and to what the mapping must be aligned. */
 static int measure(struct media *m, const struct stat *before, uint64_t *ret_align,
@@ -344,7 +344,7 @@ static bool caches_are_durable(const struct media *m, const struct stat *st)
 	return pmem_has_auto_flush() == 1;
 }
 
-/* ---- open and close --------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static struct media *media_make(unsigned flags)
 {
