@@ -22,19 +22,21 @@ struct scan {
 	pthread_mutex_t lock;
 	unsigned shard; /* under the lock: the next batch to scan */
 	size_t next;
+	struct log *tail; /* under the lock: where torn appends stand */
+	size_t tails, tailcap;
 	_Atomic uint64_t inodes, dentry_bytes, orphans;
 };
 
-/* Marks blocks as used; reports whether any was already. */
+/* Marks blocks as used, up to the first that was already; reports whether there was one. */
 static bool mark(struct scan *s, uint64_t block, uint64_t n)
 {
 	bool twice = false;
 
-	while (n) {
+	while (n && !twice) {
 		unsigned bit = block % 64, part = MIN(n, 64 - bit);
 		uint64_t mask = (part == 64 ? ~0ull : (1ull << part) - 1) << bit;
 
-		twice |= __atomic_fetch_or(&s->map[block / 64], mask, __ATOMIC_RELAXED) & mask;
+		twice = __atomic_fetch_or(&s->map[block / 64], mask, __ATOMIC_RELAXED) & mask;
 		block += part;
 		n -= part;
 	}
@@ -48,8 +50,8 @@ static void mark_inode(struct scan *s, const struct inode *i)
 
 	extvec_init(&x);
 	inode_runs(i, &x);
-	for (size_t k = 0; k < x.n; k++)
-		twice |= mark(s, x.v[k].block, x.v[k].len);
+	for (size_t k = 0; k < x.n && !twice; k++)
+		twice = mark(s, x.v[k].block, x.v[k].len);
 	extvec_done(&x);
 	if (twice)
 		fs_damage(s->fs, "inode %llu owns blocks that another owns too",
@@ -75,12 +77,30 @@ static int tail_is_zero(struct pmemfs *fs, const struct log *l, bool *ret)
 	return 0;
 }
 
-static int clean_tail(struct scan *s, const struct inode *i, enum log_end end)
+/* Notes the log's tail if it must be cleared. */
+static int note_tail(struct scan *s, const struct inode *i, enum log_end end)
 {
 	bool zero = false;
 	int err = end == LOG_CLEAN ? tail_is_zero(s->fs, &i->log, &zero) : 0;
 
-	return err || zero ? err : log_clear_tail(s->fs, &i->log);
+	if (err || zero)
+		return err;
+	pthread_mutex_lock(&s->lock);
+	s->tail = grow_array(s->tail, &s->tailcap, s->tails + 1, sizeof(s->tail[0]));
+	s->tail[s->tails++] = (struct log){.pos = i->log.pos, .end = i->log.end};
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* Torn appends are cleared when every block is known to have one owner, not before. */
+static int clear_tails(struct scan *s)
+{
+	int err = 0;
+
+	for (size_t k = 0; k < s->tails && !err && !atomic_load(&s->fs->damaged); k++)
+		err = log_clear_tail(s->fs, &s->tail[k]);
+	free(s->tail);
+	return err;
 }
 
 /* An inode without a name: its slot becomes free; its blocks were never marked. */
@@ -102,7 +122,7 @@ static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
 	if (!err)
 		err = end == LOG_DAMAGED || (end == LOG_TORN && s->fs->was_clean)
 			  ? -EUCLEAN
-			  : clean_tail(s, i, end);
+			  : note_tail(s, i, end);
 	if (err) {
 		fs_damage(s->fs, "inode %llu (block %llu) is damaged: %s",
 			  (unsigned long long)ino,
@@ -237,7 +257,9 @@ int fs_recover(struct pmemfs *fs)
 	s.map = xcalloc(fs->blocks / 64 + 1, sizeof(s.map[0]));
 	mark_fixed(&s);
 	scan_all(&s);
-	err = media_fence(fs->media);
+	err = clear_tails(&s);
+	if (!err)
+		err = media_fence(fs->media);
 	if (!err)
 		collect_free(&s);
 	for (unsigned k = 0; k < fs->shards; k++)
