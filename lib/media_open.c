@@ -119,6 +119,18 @@ static bool device_is_nvdimm(dev_t rdev)
 	return realpath(path, target) && strstr(target, "/ndbus");
 }
 
+/*
+ * Whether the region of an NVDIMM is read-only: the kernel says so when the NVDIMM could not
+ * save what is stored (it is not armed), or an administrator did. The device takes stores all
+ * the same.
+ */
+static bool device_is_readonly(dev_t rdev)
+{
+	uint64_t readonly = 0;
+
+	return !sysfs_number(rdev, "../../read_only", &readonly) && readonly;
+}
+
 /* Refuses what cannot be a medium. */
 static int classify(const struct stat *st, const char **ret_why)
 {
@@ -165,6 +177,11 @@ static int open_target(struct media *m, const char *path, struct stat *ret_st,
 	    ret_st->st_mode != before.st_mode) {
 		*ret_why = "was replaced while being opened: try again";
 		return -EAGAIN;
+	}
+	if (writable && S_ISCHR(ret_st->st_mode) && device_is_readonly(ret_st->st_rdev)) {
+		*ret_why = "is read-only: its NVDIMM cannot save what is written (`ndctl list "
+			   "-DR` says more), or its region was set so; use it read-only";
+		return -EROFS;
 	}
 	return 0;
 failed:
