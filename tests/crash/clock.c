@@ -45,9 +45,19 @@ void crash_cpu_set(int cpu)
 	cpu_now = cpu;
 }
 
-double crash_clock_real(void)
+static double seconds(clockid_t id)
 {
 	struct timespec ts;
-	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
+	syscall(SYS_clock_gettime, id, &ts);
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+double crash_clock_real(void)
+{
+	return seconds(CLOCK_MONOTONIC);
+}
+
+double crash_clock_cpu(void)
+{
+	return seconds(CLOCK_PROCESS_CPUTIME_ID);
 }

@@ -17,5 +17,7 @@ struct timespec crash_clock(void);
 void crash_cpu_set(int cpu);
 /* The real, monotonic clock in seconds. */
 double crash_clock_real(void);
+/* Processor time of this process in seconds. */
+double crash_clock_cpu(void);
 
 #endif

@@ -22,7 +22,7 @@ struct plan {
 	struct assignment *a;
 	enum_visit visit;
 	void *arg;
-	uint64_t limit;
+	uint64_t limit, pairs;
 	uint64_t rng;
 };
 
@@ -220,8 +220,8 @@ static int unit_singles(struct plan *p, bool *on, size_t n, bool groups)
 static int unit_pairs(struct plan *p, bool *on, size_t n, bool groups)
 {
 	uint64_t pairs = (uint64_t)n * (n - 1) / 2;
-	for (uint64_t k = 0; k < pairs && k < ENUM_PAIRS; k++) {
-		uint64_t which = pairs <= ENUM_PAIRS ? k : random_next(p) % pairs;
+	for (uint64_t k = 0; k < pairs && k < p->pairs; k++) {
+		uint64_t which = pairs <= p->pairs ? k : random_next(p) % pairs;
 		size_t i = 0;
 		while (which >= n - 1 - i)
 			which -= n - 1 - i++;
@@ -235,13 +235,18 @@ static int unit_pairs(struct plan *p, bool *on, size_t n, bool groups)
 	return 0;
 }
 
+static bool fits(const struct plan *p, size_t units)
+{
+	return units < 63 && 1ull << units <= p->limit;
+}
+
 static int visit_units(struct plan *p, size_t n, bool groups)
 {
 	bool *on = calloc(n + 1, sizeof(*on));
 	int r;
 	if (!on)
 		abort();
-	if (n < 63 && 1ull << n <= p->limit) {
+	if (fits(p, n)) {
 		r = unit_subsets(p, on, n, groups);
 		goto out;
 	}
@@ -405,18 +410,23 @@ static int visit_plan(struct plan *p, unsigned random)
 }
 
 int enumerate(struct assignment *a, const struct enum_options *o, enum_visit fn, void *arg,
-	      bool *ret_capped)
+	      enum enum_cover *ret_cover)
 {
 	struct plan p = {
 	    .a = a,
 	    .visit = fn,
 	    .arg = arg,
 	    .limit = o->limit ? o->limit : ENUM_LIMIT,
+	    .pairs = o->pairs ? o->pairs : ENUM_PAIRS,
 	    .rng = o->seed,
 	};
-	*ret_capped = assignment_count(a) > p.limit;
-	if (*ret_capped)
-		return visit_plan(&p, o->random);
-	set_lines(a, false);
-	return visit_all(&p);
+	if (assignment_count(a) <= p.limit) {
+		*ret_cover = COVER_ALL;
+		set_lines(a, false);
+		return visit_all(&p);
+	}
+	*ret_cover = COVER_PLAN;
+	if (fits(&p, a->n_groups))
+		*ret_cover = fits(&p, a->n) ? COVER_LINES : COVER_STORES;
+	return visit_plan(&p, o->random);
 }

@@ -13,11 +13,12 @@
 #include "persist.h"
 
 #define ENUM_LIMIT  4096u /* all combinations up to here */
-#define ENUM_PAIRS  2048u /* pairs of lines in a capped plan */
+#define ENUM_PAIRS  2048u /* pairs of stores, and of lines, in a capped plan */
 #define ENUM_RANDOM 64u
 
 struct enum_options {
 	uint64_t limit;	 /* 0: ENUM_LIMIT */
+	unsigned pairs;	 /* pairs in a capped plan; 0: ENUM_PAIRS */
 	unsigned random; /* random states in a capped plan */
 	uint64_t seed;
 };
@@ -50,11 +51,19 @@ uint64_t assignment_count(const struct assignment *a);
 /* Returns non-zero to stop; enumerate returns it. */
 typedef int (*enum_visit)(void *arg, const struct assignment *a);
 
+enum enum_cover {
+	COVER_ALL,   /* every state */
+	COVER_LINES, /* every subset of the lines and of the stores, each whole or not at all */
+	COVER_STORES, /* every subset of the stores */
+	COVER_PLAN,   /* what the plan has */
+	COVERS
+};
+
 /*
- * Visits states of the loaded assignment; some may come twice. *ret_capped tells whether there
- * are more than were visited.
+ * Visits states of the loaded assignment; some may come twice. *ret_cover tells how much of
+ * them all that was.
  */
 int enumerate(struct assignment *a, const struct enum_options *o, enum_visit visit, void *arg,
-	      bool *ret_capped);
+	      enum enum_cover *ret_cover);
 
 #endif

@@ -262,20 +262,14 @@ static int point_explore(struct explorer *x, unsigned depth, bool inside)
 	struct level *l = &x->level[depth];
 	struct point pt = {x, depth, inside};
 	struct enum_options plan = x->o.plan;
-	bool capped;
+	enum enum_cover cover;
 	if (depth && x->o.nested_limit)
 		plan.limit = x->o.nested_limit;
 	plan.seed += l->p.base_hash;
 	assignment_load(&l->a, &l->p);
-	int r = enumerate(&l->a, &plan, state_visit, &pt, &capped);
-	if (depth) {
-		x->stats.points2++;
-		x->stats.exhaustive2 += !capped;
-	} else {
-		x->stats.points++;
-		x->stats.exhaustive += !capped;
-		x->stats.capped += capped;
-	}
+	int r = enumerate(&l->a, &plan, state_visit, &pt, &cover);
+	*(depth ? &x->stats.points2 : &x->stats.points) += 1;
+	(depth ? x->stats.cover2 : x->stats.cover)[cover]++;
 	return r;
 }
 

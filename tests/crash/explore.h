@@ -57,10 +57,10 @@ struct explore_options {
 };
 
 struct explore_stats {
-	uint64_t ops, points, exhaustive, capped;
-	uint64_t states;				   /* assignments visited */
-	uint64_t distinct;				   /* judged: not seen before */
-	uint64_t points2, exhaustive2, states2, distinct2; /* in recovery */
+	uint64_t ops, points, cover[COVERS]; /* points by how much was visited */
+	uint64_t states;		     /* assignments visited */
+	uint64_t distinct;		     /* judged: not seen before */
+	uint64_t points2, cover2[COVERS], states2, distinct2; /* in recovery */
 	uint64_t failures;
 	uint64_t rules[RULES];
 	uint64_t recoveries; /* that stored something */

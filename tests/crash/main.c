@@ -118,6 +118,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 	*o = (struct options){
 	    .run = run_defaults, .tier = TIER_COMMIT, .workers = 2, .failures = "."};
+	o->run.limit = 0; /* the tier's */
 	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1)
 		set_option(o, c, optarg);
 	if (optind < argc) {
@@ -130,7 +131,7 @@ static int replay(const struct options *opt)
 {
 	static struct trial t;
 	static struct starts st;
-	struct run_options o = opt->run;
+	struct run_options o = run_defaults;
 	struct workload w = {0};
 	unsigned op = 0;
 	FILE *f = fopen(opt->replay, "r");

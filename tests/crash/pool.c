@@ -25,41 +25,61 @@
 const char *const tier_names[TIERS] = {
     [TIER_SHORT] = "short", [TIER_COMMIT] = "commit", [TIER_LONG] = "long"};
 
-/* Which part of a family a tier always does: every stride-th workload; 0: none. */
+/*
+ * What a tier always does: of each part every stride-th workload, which of them the seed says.
+ * The last part, random sequences, goes on until the budget is used.
+ */
+#define PARTS	10u
+#define ENDLESS (1u << 30)
 static const struct {
 	double budget;
+	uint64_t limit, nested;
+	unsigned pairs, random;
 	struct {
 		enum family family;
 		unsigned stride;
 		uint64_t sample;
-	} part[FAMILIES];
+		bool first; /* always the same ones: those from number 0 */
+	} part[PARTS];
 } tiers[TIERS] = {
     [TIER_SHORT] = {.budget = 60,
-		    .part = {{FAMILY_CORPUS, 1, 0},
-			     {FAMILY_SEQ1, STARTS, 0},
-			     {FAMILY_FORMAT, 1, 0},
-			     {FAMILY_UNMOUNT, 9, 0},
-			     {FAMILY_ROLL, 11, 0},
-			     {FAMILY_RANDOM, 1, 1u << 30}}},
-    [TIER_COMMIT] = {.budget = 280,
-		     .part = {{FAMILY_CORPUS, 1, 0},
-			      {FAMILY_SEQ1, 1, 0},
-			      {FAMILY_FORMAT, 1, 0},
-			      {FAMILY_UNMOUNT, 1, 0},
-			      {FAMILY_ROLL, 2, 0},
-			      {FAMILY_COMPACT, 1, 0},
-			      {FAMILY_SEQ2, 211, 0},
-			      {FAMILY_RANDOM, 1, 1u << 30}}},
-    [TIER_LONG] = {.budget = 0,
-		   .part = {{FAMILY_CORPUS, 1, 0},
-			    {FAMILY_SEQ1, 1, 0},
-			    {FAMILY_FORMAT, 1, 0},
-			    {FAMILY_UNMOUNT, 1, 0},
-			    {FAMILY_ROLL, 1, 0},
-			    {FAMILY_COMPACT, 1, 0},
-			    {FAMILY_SEQ2, 1, 0},
+		    .limit = 256,
+		    .nested = 64,
+		    .pairs = 64,
+		    .random = 8,
+		    .part = {{FAMILY_CORPUS, 1},
+			     {FAMILY_SEQ1, 2 * STARTS, .first = true},
+			     {FAMILY_FORMAT, 4},
+			     {FAMILY_UNMOUNT, 31},
+			     {FAMILY_ROLL, 61},
+			     {FAMILY_RANDOM, 1, ENDLESS}}},
+    [TIER_COMMIT] = {.budget = 240,
+		     .limit = 1024,
+		     .nested = 128,
+		     .pairs = 128,
+		     .random = 32,
+		     .part = {{FAMILY_CORPUS, 1},
+			      {FAMILY_SEQ1, STARTS, .first = true},
+			      {FAMILY_SEQ1, 5},
+			      {FAMILY_FORMAT, 1},
+			      {FAMILY_UNMOUNT, 7},
+			      {FAMILY_ROLL, 9},
+			      {FAMILY_COMPACT, 4},
+			      {FAMILY_SEQ2, 1999},
+			      {FAMILY_RANDOM, 1, ENDLESS}}},
+    [TIER_LONG] = {.limit = ENUM_LIMIT,
+		   .nested = 512,
+		   .pairs = ENUM_PAIRS,
+		   .random = ENUM_RANDOM,
+		   .part = {{FAMILY_CORPUS, 1},
+			    {FAMILY_SEQ1, 1},
+			    {FAMILY_FORMAT, 1},
+			    {FAMILY_UNMOUNT, 1},
+			    {FAMILY_ROLL, 1},
+			    {FAMILY_COMPACT, 1},
+			    {FAMILY_SEQ2, 1},
 			    {FAMILY_SEQ3, 1, 250000},
-			    {FAMILY_RANDOM, 1, 1u << 30}}},
+			    {FAMILY_RANDOM, 1, ENDLESS}}},
 };
 
 struct worker {
@@ -71,6 +91,7 @@ struct worker {
 	volatile uint64_t index;
 	volatile bool busy, failed;
 	uint64_t workloads, fills;
+	double cpu; /* seconds */
 	struct explore_stats stats;
 	char why[EXPLORE_WHY];
 	struct work_op steps[WORKLOAD_STEPS]; /* of a random workload */
@@ -88,7 +109,8 @@ struct pool {
 	struct trial trial;
 	struct starts starts;
 	double began, deadline; /* deadline: of what goes on until the budget is used */
-	uint64_t part_size[FAMILIES], total;
+	struct run_options run;
+	uint64_t part_size[PARTS], total;
 	regex_t only;
 };
 
@@ -97,7 +119,7 @@ struct pool {
 
 static void plan(struct pool *p)
 {
-	for (unsigned i = 0; i < FAMILIES; i++) {
+	for (unsigned i = 0; i < PARTS; i++) {
 		unsigned stride = tiers[p->o->tier].part[i].stride;
 		uint64_t n = 0;
 		if (stride)
@@ -119,12 +141,13 @@ static void plan_find(const struct pool *p, uint64_t n, enum family *ret_family,
 	uint64_t stride = tiers[p->o->tier].part[i].stride;
 	uint64_t size = family_size(f, tiers[p->o->tier].part[i].sample);
 	uint64_t at = n * stride;
-	if (stride > 1 && f != FAMILY_SEQ1)
-		at = (at + p->o->run.seed % stride) % size;
+	if (!tiers[p->o->tier].part[i].first)
+		at = (at + p->run.seed % stride) % size;
 	*ret_family = f;
 	*ret_index = at;
 }
 
+/* May it be left out when the budget is used? */
 static bool is_endless(const struct pool *p, uint64_t n)
 {
 	enum family f;
@@ -141,13 +164,14 @@ static void work_one(struct pool *p, struct worker *me, struct workload *w)
 	unsigned op;
 	memset(me->steps, 0, sizeof(me->steps));
 	w->mirror = me->steps;
-	workload_make(w, me->family, me->index, p->o->run.seed);
+	workload_make(w, me->family, me->index, p->run.seed);
 	if (p->o->only && regexec(&p->only, w->name, 0, NULL, 0))
 		return;
-	int r = run_workload(&p->trial, &p->starts, w, &p->o->run, &op);
+	int r = run_workload(&p->trial, &p->starts, w, &p->run, &op);
 	me->workloads++;
 	me->stats = p->trial.x.stats;
 	me->fills = p->trial.fills;
+	me->cpu = crash_clock_cpu();
 	if (r == 0)
 		return;
 	char line[OP_LINE_MAX] = "the end";
@@ -164,7 +188,7 @@ static void work(struct pool *p, unsigned number)
 	struct worker *me = &p->sh->w[number];
 	struct workload w = {0};
 	p->trial.x.heartbeat = &me->beat;
-	run_configure(&p->trial, &p->o->run);
+	run_configure(&p->trial, &p->run);
 	while (!p->sh->stop) {
 		uint64_t n = atomic_fetch_add(&p->sh->next, CHUNK);
 		for (uint64_t i = n; i < n + CHUNK && i < p->total && !p->sh->stop; i++) {
@@ -200,58 +224,67 @@ static void start_worker(struct pool *p, unsigned number)
 	me->pid = pid;
 }
 
-/* ---- progress
- * -------------------------------------------------------------------------------- */
+/* ---- progress ---- */
 
-static void sum(const struct pool *p, struct explore_stats *s, uint64_t *workloads,
-		uint64_t *fills)
+struct totals {
+	struct explore_stats s;
+	uint64_t workloads, fills, judged, states;
+	double cpu, seconds;
+};
+
+static struct totals sum(const struct pool *p)
 {
-	memset(s, 0, sizeof(*s));
-	*workloads = *fills = 0;
+	struct totals t = {.seconds = crash_clock_real() - p->began};
 	for (unsigned i = 0; i < p->o->workers; i++) {
-		const uint64_t *from = (const uint64_t *)&p->sh->w[i].stats;
-		uint64_t *to = (uint64_t *)s;
-		for (size_t k = 0; k < sizeof(*s) / sizeof(*to); k++)
+		const struct worker *w = &p->sh->w[i];
+		const uint64_t *from = (const uint64_t *)&w->stats;
+		uint64_t *to = (uint64_t *)&t.s;
+		for (size_t k = 0; k < sizeof(t.s) / sizeof(*to); k++)
 			to[k] += from[k];
-		*workloads += p->sh->w[i].workloads;
-		*fills += p->sh->w[i].fills;
+		t.workloads += w->workloads;
+		t.fills += w->fills;
+		t.cpu += w->cpu;
 	}
+	t.judged = t.s.distinct + t.s.distinct2;
+	t.states = t.s.states + t.s.states2;
+	return t;
 }
 
-static void progress(const struct pool *p, const char *prefix)
+typedef unsigned long long ull;
+
+static void progress(const struct totals *t)
 {
-	struct explore_stats s;
-	uint64_t workloads, fills;
-	sum(p, &s, &workloads, &fills);
-	double sec = crash_clock_real() - p->began;
-	uint64_t judged = s.distinct + s.distinct2;
-	printf(
-	    "%s%5.0f s: %llu workloads, %llu states (%llu in recovery), %llu judged (%llu in "
-	    "recovery), %.1f%% of %llu points exhaustive, %.0f states and %.0f judged a "
-	    "minute\n",
-	    prefix, sec, (unsigned long long)workloads,
-	    (unsigned long long)(s.states + s.states2), (unsigned long long)s.states2,
-	    (unsigned long long)judged, (unsigned long long)s.distinct2,
-	    100.0 * (double)s.exhaustive / (double)(s.points ? s.points : 1),
-	    (unsigned long long)s.points, 60 * (double)(s.states + s.states2) / sec,
-	    60 * (double)judged / sec);
+	printf("%5.0f s: %llu workloads, %llu states, %llu of them new and judged (%llu in "
+	       "recovery), %.0f judged a minute\n",
+	       t->seconds, (ull)t->workloads, (ull)t->states, (ull)t->judged,
+	       (ull)t->s.distinct2, 60 * (double)t->judged / t->seconds);
+}
+
+static void cover(const char *what, uint64_t points, const uint64_t c[COVERS])
+{
+	double n = points ? (double)points : 1;
+	uint64_t lines = c[COVER_ALL] + c[COVER_LINES];
+	printf("%s: %llu; all states of %.1f%%, all subsets of lines of %.1f%%, all subsets of "
+	       "stores of %.1f%%; capped %llu\n",
+	       what, (ull)points, 100 * (double)c[COVER_ALL] / n, 100 * (double)lines / n,
+	       100 * (double)(lines + c[COVER_STORES]) / n, (ull)(points - c[COVER_ALL]));
 }
 
 static void summary(const struct pool *p)
 {
-	struct explore_stats s;
-	uint64_t workloads, fills;
-	sum(p, &s, &workloads, &fills);
-	progress(p, "total: ");
-	printf("points %llu, capped %llu; in recovery %llu, capped %llu; filled to the brim "
-	       "%llu\n",
-	       (unsigned long long)s.points, (unsigned long long)s.capped,
-	       (unsigned long long)s.points2, (unsigned long long)(s.points2 - s.exhaustive2),
-	       (unsigned long long)fills);
+	struct totals t = sum(p);
+	progress(&t);
+	printf("processor time: %.0f s, %.0f judged a minute of it\n", t.cpu,
+	       60 * (double)t.judged / (t.cpu > 0 ? t.cpu : 1));
+	cover("crash points", t.s.points, t.s.cover);
+	cover("in recovery", t.s.points2, t.s.cover2);
+	printf("recoveries that stored something: %llu, of these %llu stored what others that "
+	       "were explored had; filled to the brim: %llu\n",
+	       (ull)t.s.recoveries, (ull)t.s.alike, (ull)t.fills);
 	for (unsigned i = 0; i < RULES; i++) {
-		if (s.rules[i])
+		if (t.s.rules[i])
 			printf("note: %s: %llu times\n", persist_rule_names[i],
-			       (unsigned long long)s.rules[i]);
+			       (ull)t.s.rules[i]);
 	}
 }
 
@@ -261,7 +294,7 @@ static void summary(const struct pool *p)
 /* The failed worker's workload, with the operations that a random one made. */
 static void rebuild(const struct pool *p, const struct worker *f, struct workload *w)
 {
-	workload_make(w, f->family, f->index, p->o->run.seed);
+	workload_make(w, f->family, f->index, p->run.seed);
 	if (!w->random)
 		return;
 	for (unsigned i = 0; i < WORKLOAD_STEPS && f->steps[i].op.kind != OP_NONE; i++)
@@ -275,9 +308,9 @@ static void failure(struct pool *p, const struct worker *f)
 	char why[EXPLORE_WHY], path[512];
 	snprintf(why, sizeof(why), "%s", f->why);
 	rebuild(p, f, &w);
-	run_configure(&p->trial, &p->o->run);
+	run_configure(&p->trial, &p->run);
 	printf("FAILED: %s\n%s\nshrinking ...\n", w.name, why);
-	run_shrink(&p->trial, &p->starts, &w, &p->o->run, 60, why, sizeof(why));
+	run_shrink(&p->trial, &p->starts, &w, &p->run, 60, why, sizeof(why));
 	snprintf(path, sizeof(path), "%s/crash-%s-%llu.replay", p->o->failures,
 		 family_names[f->family], (unsigned long long)f->index);
 	printf("the smallest sequence that fails:\n");
@@ -285,7 +318,7 @@ static void failure(struct pool *p, const struct worker *f)
 	printf("%s\n", why);
 	FILE *out = fopen(path, "w");
 	if (out) {
-		replay_write(out, &w, &p->o->run, why);
+		replay_write(out, &w, &p->run, why);
 		fclose(out);
 		printf("replay it: tests/crash/run --replay %s\n", path);
 	} else {
@@ -328,9 +361,21 @@ static bool watch(struct pool *p, const struct worker **ret_failed)
 	return running == 0;
 }
 
-static int pool_open(struct pool *p, const struct pool_options *o)
+/* What the command line does not say, the tier does. */
+static void pool_settle(struct pool *p, const struct pool_options *o)
 {
 	p->o = o;
+	p->run = o->run;
+	if (!p->run.limit)
+		p->run.limit = tiers[o->tier].limit;
+	p->run.nested_limit = tiers[o->tier].nested;
+	p->run.pairs = tiers[o->tier].pairs;
+	p->run.random = tiers[o->tier].random;
+}
+
+static int pool_open(struct pool *p, const struct pool_options *o)
+{
+	pool_settle(p, o);
 	if (o->only && regcomp(&p->only, o->only, REG_EXTENDED | REG_NOSUB)) {
 		fprintf(stderr, "crash: bad regular expression %s\n", o->only);
 		return -1;
@@ -351,7 +396,7 @@ int pool_list(const struct pool_options *o)
 {
 	static struct pool p;
 	struct workload w = {0};
-	p.o = o;
+	pool_settle(&p, o);
 	plan(&p);
 	for (uint64_t i = 0; i < p.total; i++) {
 		enum family f;
@@ -382,8 +427,11 @@ int pool_run(const struct pool_options *o)
 		start_worker(&p, i);
 	while (!watch(&p, &failed)) {
 		usleep(100000);
-		if (++ticks % 100 == 0)
-			progress(&p, "");
+		struct totals t;
+		if (++ticks % 100)
+			continue;
+		t = sum(&p);
+		progress(&t);
 	}
 	summary(&p);
 	if (failed)

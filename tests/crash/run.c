@@ -18,6 +18,8 @@
 const struct run_options run_defaults = {
     .model = PERSIST_STRICT,
     .limit = ENUM_LIMIT,
+    .pairs = ENUM_PAIRS,
+    .random = ENUM_RANDOM,
     .depth = 2,
     .nested_limit = 256,
     .alike = 3,
@@ -47,7 +49,7 @@ void run_configure(struct trial *t, const struct run_options *o)
 {
 	t->x.o = (struct explore_options){
 	    .model = o->model,
-	    .plan = {.limit = o->limit, .random = ENUM_RANDOM, .seed = o->seed},
+	    .plan = {o->limit, o->pairs, o->random, o->seed},
 	    .depth = o->depth,
 	    .nested_limit = o->nested_limit,
 	    .alike = o->alike,
@@ -325,12 +327,12 @@ void replay_write(FILE *out, const struct workload *w, const struct run_options 
 		fprintf(out, "# %.*s\n", (int)n, p);
 		p += n + (p[n] == '\n');
 	}
-	fprintf(
-	    out,
-	    "model %s\nlimit %llu\ndepth %u\nnested %llu\nalike %llu\nchecks %d\nseed %llu\n",
-	    model_words[o->model], (unsigned long long)o->limit, o->depth,
-	    (unsigned long long)o->nested_limit, (unsigned long long)o->alike, o->checks,
-	    (unsigned long long)o->seed);
+	fprintf(out,
+		"model %s\nlimit %llu\npairs %u\nrandom %u\ndepth %u\nnested %llu\nalike "
+		"%llu\nchecks %d\nseed %llu\n",
+		model_words[o->model], (unsigned long long)o->limit, o->pairs, o->random,
+		o->depth, (unsigned long long)o->nested_limit, (unsigned long long)o->alike,
+		o->checks, (unsigned long long)o->seed);
 	workload_print(w, out);
 }
 
@@ -344,6 +346,10 @@ static int set_number(struct run_options *o, const char *key, uint64_t v)
 		o->nested_limit = v;
 	else if (!strcmp(key, "checks") && v <= CHECK_USE)
 		o->checks = (enum trial_checks)v;
+	else if (!strcmp(key, "pairs"))
+		o->pairs = (unsigned)v;
+	else if (!strcmp(key, "random"))
+		o->random = (unsigned)v;
 	else if (!strcmp(key, "alike"))
 		o->alike = v;
 	else if (!strcmp(key, "seed"))

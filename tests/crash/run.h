@@ -11,10 +11,11 @@
 
 struct run_options {
 	enum persist_model model;
-	uint64_t limit;	       /* combinations of a point that are all tried */
-	unsigned depth;	       /* 2: crashes in recovery too */
-	uint64_t nested_limit; /* the same in recovery */
-	uint64_t alike;	       /* recoveries that store the same: so many are explored */
+	uint64_t limit;		/* combinations of a point that are all tried */
+	unsigned pairs, random; /* of a capped plan */
+	unsigned depth;		/* 2: crashes in recovery too */
+	uint64_t nested_limit;	/* the same in recovery */
+	uint64_t alike;		/* recoveries that store the same: so many are explored */
 	enum trial_checks checks;
 	unsigned fill_every;
 	uint64_t seed;

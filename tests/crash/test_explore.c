@@ -74,7 +74,7 @@ static void states_as_counted_by_hand(void **state)
 	(void)state;
 	assert_int_equal(run(TINY_RIGHT, PERSIST_STRICT, 1, NULL, &judged), 0);
 	assert_int_equal(x.stats.points, 3 * OPS);
-	assert_int_equal(x.stats.exhaustive, 3 * OPS);
+	assert_int_equal(x.stats.cover[COVER_ALL], 3 * OPS);
 	assert_int_equal(x.stats.states, OPS * (81 + 2 + 1));
 	assert_int_equal(x.stats.distinct, OPS * 81 + 1);
 	assert_int_equal(judged, OPS * 81 + 1);
@@ -82,8 +82,8 @@ static void states_as_counted_by_hand(void **state)
 	assert_int_equal(x.stats.states, OPS * (4 + 2 + 1));
 	assert_int_equal(judged, OPS * 4 + 1);
 	assert_int_equal(run(TINY_RIGHT, PERSIST_ADVERSARIAL, 1, NULL, &judged), 0);
-	assert_int_equal(x.stats.capped, OPS);
-	assert_int_equal(x.stats.exhaustive, 2 * OPS);
+	assert_int_equal(x.stats.cover[COVER_LINES], OPS);
+	assert_int_equal(x.stats.cover[COVER_ALL], 2 * OPS);
 }
 
 static void each_fault_is_caught(void **state)

@@ -109,11 +109,11 @@ static int visit(void *arg, const struct assignment *as)
 static bool explore_limit(struct found *f, uint64_t limit)
 {
 	struct enum_options o = {.limit = limit, .random = ENUM_RANDOM, .seed = 1};
-	bool capped;
+	enum enum_cover cover;
 	memset(f, 0, sizeof(*f));
 	assignment_load(&a, &p);
-	assert_int_equal(enumerate(&a, &o, visit, f, &capped), 0);
-	return capped;
+	assert_int_equal(enumerate(&a, &o, visit, f, &cover), 0);
+	return cover != COVER_ALL;
 }
 
 static void states(size_t visits, size_t distinct)
