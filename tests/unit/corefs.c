@@ -63,8 +63,11 @@ void corefs_remount(struct corefs *c, bool clean)
 
 void corefs_done(struct corefs *c)
 {
-	assert_int_equal(pmemfs_unmount(c->fs), 0);
-	corefs_check(c);
+	/* after a failed assertion it may not be mounted */
+	if (c->fs) {
+		assert_int_equal(pmemfs_unmount(c->fs), 0);
+		corefs_check(c);
+	}
 	media_close(c->media);
 	munmap(c->mem, c->size);
 }
