@@ -132,7 +132,8 @@ wait_pid() {
 	local state i
 	for ((i = 0; i < ${2:-30} * 50; i++)); do
 		state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) || return 0
-		[ "${state:0:1}" != Z ] || return 0
+		# A zombie has let go of its files when it has no thread left.
+		[ "${state:0:1}" != Z ] || [ "$(ls "/proc/$1/task" 2>/dev/null | wc -l)" -gt 1 ] || return 0
 		sleep 0.02
 	done
 	die "process $1 has not ended"
