@@ -240,11 +240,16 @@ static void free_orphan(struct pmemfs *fs, struct inode *i)
 	itable_free(fs, i->ino);
 }
 
-/* A log in blocks whose state would fit into the slot gives the blocks back. */
+/* A log that its state would not need the half of gives the blocks back. */
 static bool wants_tidy(const struct inode *i)
 {
-	return i->log.nseg && !i->target && !i->xattrs &&
-	       inode_state_size(i) <= PMEMFS_AREA_SIZE - LOG_LINK_SIZE;
+	uint64_t size = inode_state_size(i), blocks = 0;
+
+	for (uint32_t k = 0; k < i->log.nseg; k++)
+		blocks += i->log.seg[k].blocks;
+	if (size <= PMEMFS_AREA_SIZE - LOG_LINK_SIZE)
+		return blocks;
+	return blocks >= 2 * DIV_UP(size, PMEMFS_BLOCK_SIZE);
 }
 
 static bool has_last_work(const struct pmemfs *fs, const struct inode *i)
