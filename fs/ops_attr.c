@@ -56,8 +56,9 @@ static unsigned setattr_mask(int to_set)
 /* A truncation says so itself; a change of owner always does, without saying so. */
 static bool kills_privileges(const struct ops *o, unsigned mask, int to_set)
 {
+	/* Nothing to set at all is chown(-1, -1) on kernels before 6.2. */
 	return o->kill_priv &&
-	       ((to_set & (FUSE_SET_ATTR_KILL_SUID | FUSE_SET_ATTR_KILL_SGID)) ||
+	       (to_set == 0 || (to_set & (FUSE_SET_ATTR_KILL_SUID | FUSE_SET_ATTR_KILL_SGID)) ||
 		(mask & (PMEMFS_SET_UID | PMEMFS_SET_GID)));
 }
 

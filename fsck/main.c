@@ -122,7 +122,8 @@ static int run(const struct fsck_options *o)
 	const char *why = "";
 	int code, r;
 
-	r = media_open(o->path, o->fix == PMEMFS_FIX_NONE ? MEDIA_SHADOW : 0, &m, &why);
+	r = media_open(o->path, MEDIA_WAIT | (o->fix == PMEMFS_FIX_NONE ? MEDIA_SHADOW : 0), &m,
+		       &why);
 	if (r)
 		return fail(o->path, why);
 	r = pmemfs_probe(m, &info, &why);
