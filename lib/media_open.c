@@ -51,8 +51,8 @@ static const char *why_open(int error)
 		       "read-only";
 	case ENXIO:
 	case ENODEV:
-		return "has no driver: `daxctl reconfigure-device -m devdax DEVICE` gives it "
-		       "one";
+		return "has no driver that maps it (it may be in use as ordinary memory): "
+		       "`daxctl reconfigure-device -f -m devdax DEVICE` changes that";
 	case ETXTBSY:
 		return "is a program that is running: name an image file or a DAX device";
 	default:
