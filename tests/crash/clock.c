@@ -45,6 +45,11 @@ void crash_cpu_set(int cpu)
 	cpu_now = cpu;
 }
 
+void syscall_clock(struct timespec *ret)
+{
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, ret);
+}
+
 static double seconds(clockid_t id)
 {
 	struct timespec ts;

@@ -15,6 +15,8 @@
 void crash_clock_set(int64_t sec, long nsec);
 struct timespec crash_clock(void);
 void crash_cpu_set(int cpu);
+/* CLOCK_MONOTONIC as the system has it. */
+void syscall_clock(struct timespec *ret);
 /* The real, monotonic clock in seconds. */
 double crash_clock_real(void);
 /* Processor time of this process in seconds. */

@@ -273,6 +273,13 @@ static int point_explore(struct explorer *x, unsigned depth, bool inside)
 	return r;
 }
 
+/* From now on what this thread did must be there. */
+static int returned(struct explorer *x, const struct event *ev, bool judge)
+{
+	x->returned |= 1u << ev->thread;
+	return judge ? point_explore(x, 0, true) : 0;
+}
+
 /* Follows the events on a level; explores before each fence. */
 static int events_follow(struct explorer *x, unsigned depth, const struct trace *t, bool judge,
 			 bool inside)
@@ -282,6 +289,10 @@ static int events_follow(struct explorer *x, unsigned depth, const struct trace 
 	int r = 0;
 	for (size_t i = 0; i < t->n && r == 0; i++) {
 		const struct event *ev = &t->ev[i];
+		if (ev->type == EVENT_RETURN) {
+			r = returned(x, ev, judge);
+			continue;
+		}
 		if (ev->type == MEDIA_EV_FENCE && fresh && judge) {
 			r = point_explore(x, depth, inside);
 			fresh = false;
@@ -356,6 +367,7 @@ static int nested(struct explorer *x, struct crash_state *s, const struct assign
 void explore_op_begin(struct explorer *x)
 {
 	trace_clear(&x->trace);
+	x->returned = 0;
 	x->trace.on = true;
 }
 

@@ -91,6 +91,8 @@ struct explorer {
 	int start;
 	uint64_t start_hash;
 	size_t size;
+	unsigned
+	    returned; /* of concurrent operations: a bit for each thread whose has returned */
 	uint64_t end_hash; /* of base after the last operation */
 	/* the first failure */
 	char why[EXPLORE_WHY];

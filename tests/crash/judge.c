@@ -45,7 +45,13 @@ bool trial_legal(void *arg, uint64_t digest, bool inside)
 	const struct trial *t = arg;
 	if (digest == DIGEST_NONE)
 		return t->formatting && inside;
-	return memo_has(&t->after, digest) || (inside && memo_has(&t->before, digest));
+	if (memo_has(&t->after, digest))
+		return true;
+	for (unsigned i = 0; i < t->alts && inside; i++) {
+		if (!(t->alt[i].forbidden & t->x.returned) && memo_has(&t->alt[i].memo, digest))
+			return true;
+	}
+	return inside && !t->alts && memo_has(&t->before, digest);
 }
 
 static int bad(struct crash_state *s, const char *format, ...)
@@ -174,6 +180,31 @@ static int view_take(struct trial *t, struct crash_state *s, struct pmemfs *fs, 
 	return 0;
 }
 
+static bool is_model(struct memo *m, struct crash_state *s, const struct view *v, char *why,
+		     size_t len)
+{
+	if (!m->model || !model_compare(m->model, v, MODEL_CMP_BLOCKS, why, len))
+		return false;
+	memo_add(m, s->digest);
+	return true;
+}
+
+/* Of two concurrent operations: one, the other, both or none, as far as they returned. */
+static int compare_pair(struct trial *t, struct crash_state *s, const struct view *v)
+{
+	char why[1024] = "";
+	for (unsigned i = 0; i < t->alts; i++) {
+		if (!(t->alt[i].forbidden & t->x.returned) &&
+		    is_model(&t->alt[i].memo, s, v, why, sizeof(why)))
+			return 0;
+	}
+	return bad(
+	    s,
+	    "the tree is none that some order of the two operations (returned: %s%s) gives; "
+	    "the last one: %s",
+	    t->x.returned & 1 ? "first " : "", t->x.returned & 2 ? "second" : "", why);
+}
+
 /* Is the tree one of the legal ones? */
 static int compare(struct trial *t, struct crash_state *s, const struct view *v)
 {
@@ -181,20 +212,17 @@ static int compare(struct trial *t, struct crash_state *s, const struct view *v)
 	s->digest = view_digest(v, true);
 	if (trial_legal(t, s->digest, s->inside))
 		return 0;
-	if (model_compare(t->after.model, v, MODEL_CMP_BLOCKS, why_after, sizeof(why_after))) {
-		memo_add(&t->after, s->digest);
+	if (is_model(&t->after, s, v, why_after, sizeof(why_after)))
 		return 0;
-	}
 	if (!s->inside)
 		return bad(s,
 			   "the operation had returned, but the tree is not the one after "
 			   "it: %s",
 			   why_after);
-	if (t->before.model && model_compare(t->before.model, v, MODEL_CMP_BLOCKS, why_before,
-					     sizeof(why_before))) {
-		memo_add(&t->before, s->digest);
+	if (t->alts)
+		return compare_pair(t, s, v);
+	if (is_model(&t->before, s, v, why_before, sizeof(why_before)))
 		return 0;
-	}
 	return bad(s,
 		   "the tree is neither the one before the operation (%s) nor the one after it "
 		   "(%s)",

@@ -24,6 +24,9 @@ enum persist_model {
 	PERSIST_ADVERSARIAL, /* as STRICT, but no order inside a line */
 };
 
+/* Beside those of the media layer: an operation that ran beside others returned. */
+#define EVENT_RETURN ((enum media_event)(MEDIA_EV_FENCE + 1))
+
 struct event {
 	enum media_event type;
 	uint16_t thread;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "pair.h"
 
 const struct run_options run_defaults = {
     .model = PERSIST_STRICT,
@@ -66,6 +67,17 @@ static bool model_would(const struct model *m, const struct op *op)
 	return ok;
 }
 
+/* The seed of the interleaving: with the place in the workload, so that each is another. */
+static int run_one(struct trial *t, const struct workload *w, unsigned *i, bool judge)
+{
+	const struct work_op *o = &w->ops[*i];
+	bool pair = o->pair && *i + 1 < w->n && !w->ops[*i + 1].setup;
+	if (!pair)
+		return trial_op(t, &o->op, judge, NULL);
+	++*i;
+	return pair_run(t, &o->op, &w->ops[*i].op, w->seed + *i, judge);
+}
+
 static int run_ops(struct trial *t, const struct workload *w, const struct run_options *run,
 		   unsigned *ret_op)
 {
@@ -74,7 +86,7 @@ static int run_ops(struct trial *t, const struct workload *w, const struct run_o
 		*ret_op = i;
 		if (o->setup && !model_would(t->model, &o->op))
 			continue;
-		if (trial_op(t, &o->op, !o->setup && !run->dry, NULL))
+		if (run_one(t, w, &i, !o->setup && !run->dry))
 			return -1;
 	}
 	return 0;
@@ -381,6 +393,10 @@ static int read_setting(struct workload *w, struct run_options *o, const char *l
 			return 0;
 		}
 	}
+	if (!strcmp(key, "order")) {
+		w->seed = strtoull(value, NULL, 0);
+		return 0;
+	}
 	return set_number(o, key, strtoull(value, NULL, 0));
 }
 
@@ -394,10 +410,13 @@ int replay_read(FILE *in, struct workload *w, struct run_options *o, unsigned *r
 		line[strcspn(line, "\n")] = '\0';
 		if (line[0] == '#' || line[0] == '\0')
 			continue;
-		if (line[0] == '!' || line[0] == '.')
-			r = op_parse(line + 1, &workload_add(w, line[0] == '.')->op);
-		else
+		if (strchr("!.&", line[0])) {
+			struct work_op *op = workload_add(w, line[0] == '.');
+			op->pair = line[0] == '&';
+			r = op_parse(line + 1, &op->op);
+		} else {
 			r = read_setting(w, o, line);
+		}
 	}
 	--*ret_line;
 	return r;

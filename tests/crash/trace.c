@@ -185,13 +185,9 @@ static void mutate(struct trace *t)
 	}
 }
 
-void trace_hook(void *arg, enum media_event type, uint64_t off, const void *bytes, size_t len)
+static void record(struct trace *t, enum media_event type, uint64_t off, const void *bytes,
+		   size_t len, const uintptr_t *frame)
 {
-	struct trace *t = arg;
-	if (type != MEDIA_EV_FENCE && (off > t->size || len > t->size - off)) {
-		t->outside++;
-		return;
-	}
 	if (stores(type) && t->touched)
 		lineset_add(t->touched, off, len);
 	if (stores(type) && t->shadow)
@@ -207,14 +203,32 @@ void trace_hook(void *arg, enum media_event type, uint64_t off, const void *byte
 	    .len = type == MEDIA_EV_FENCE ? 0 : len,
 	};
 	if (t->stacks)
-		ev->site = stack_here(t, type, __builtin_frame_address(0));
+		ev->site = stack_here(t, type, frame);
 	/* Until trace_seal the pointer is an offset: the arena moves when it grows. */
 	if (stores(type))
 		ev->bytes = (const uint8_t *)bytes_add(t, bytes, len);
 	if (t->mutation)
 		mutate(t);
+}
+
+void trace_hook(void *arg, enum media_event type, uint64_t off, const void *bytes, size_t len)
+{
+	struct trace *t = arg;
+	if (type != MEDIA_EV_FENCE && (off > t->size || len > t->size - off)) {
+		t->outside++;
+		return;
+	}
+	if (t->gate)
+		t->gate(t->step_arg);
+	record(t, type, off, bytes, len, __builtin_frame_address(0));
 	if (t->step)
-		t->step(t->step_arg, type);
+		t->step(t->step_arg);
+}
+
+void trace_return(struct trace *t)
+{
+	struct event *ev = event_add(t);
+	*ev = (struct event){.type = EVENT_RETURN, .thread = thread_number, .op = t->op};
 }
 
 void trace_seal(struct trace *t)

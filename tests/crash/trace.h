@@ -68,8 +68,9 @@ struct trace {
 	size_t size;
 	/* lines that were stored to; NULL: not wanted */
 	struct lineset *touched;
-	/* called after each event was recorded; for interleaving threads */
-	void (*step)(void *arg, enum media_event type);
+	/* called before and after an event is recorded: for interleaving threads */
+	void (*gate)(void *arg);
+	void (*step)(void *arg);
 	void *step_arg;
 	uint64_t outside; /* stores that lay outside the medium */
 };
@@ -79,6 +80,8 @@ void trace_close(struct trace *t);
 /* The hook: media_set_hook(m, trace_hook, t). */
 void trace_hook(void *arg, enum media_event ev, uint64_t off, const void *bytes, size_t len);
 void trace_clear(struct trace *t);
+/* Records that the operation of the calling thread returned. */
+void trace_return(struct trace *t);
 /* After the last event: makes ev[].bytes valid. */
 void trace_seal(struct trace *t);
 

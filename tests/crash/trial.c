@@ -38,6 +38,8 @@ void trial_close(struct trial *t)
 		drive_free(t->driver);
 	memo_set(&t->before, NULL);
 	memo_set(&t->after, NULL);
+	for (unsigned i = 0; i < 5; i++)
+		memo_set(&t->alt[i].memo, NULL);
 	model_free(t->model);
 	explore_close(&t->x);
 	seen_close(&t->seen);
@@ -79,7 +81,7 @@ static struct model *model_crashed(const struct model *m)
 }
 
 /* The clock of operation number t->op. */
-static void clock_next(struct trial *t)
+void trial_tick(struct trial *t)
 {
 	crash_clock_set(CRASH_EPOCH + 1000 + t->op, 1000 + t->op);
 	struct timespec now = crash_clock();
@@ -106,11 +108,9 @@ static int compare_live(struct trial *t)
 }
 
 /* The operation returned: its tree after is what later crashes must find. */
-static int op_finish(struct trial *t, bool judge)
+int trial_finish(struct trial *t, bool judge)
 {
-	int r = compare_live(t);
-	if (r)
-		return r;
+	int r;
 	memo_set(&t->after, model_crashed(t->model));
 	r = explored(t, explore_op_end(&t->x, judge));
 	memo_set(&t->before, NULL);
@@ -118,6 +118,12 @@ static int op_finish(struct trial *t, bool judge)
 	t->after = (struct memo){0};
 	t->op++;
 	return r;
+}
+
+static int op_finish(struct trial *t, bool judge)
+{
+	int r = compare_live(t);
+	return r ? r : trial_finish(t, judge);
 }
 
 static void live_set(struct trial *t)
@@ -142,7 +148,7 @@ int trial_begin(struct trial *t, const struct start *s, bool judge)
 	t->model = model_clone(s->model);
 	memo_set(&t->before, model_crashed(t->model));
 	memo_set(&t->after, NULL);
-	clock_next(t);
+	trial_tick(t);
 	t->x.trace.op = 0;
 	explore_op_begin(&t->x);
 	r = trial_mount(t, t->x.media, &t->fs, t->why, sizeof(t->why));
@@ -207,7 +213,7 @@ int trial_op(struct trial *t, const struct op *op, bool judge, int64_t *ret)
 {
 	if (op->kind == OP_NONE)
 		return 0;
-	clock_next(t);
+	trial_tick(t);
 	t->x.trace.op = (uint16_t)t->op;
 	explore_op_begin(&t->x);
 	int r = op_both(t, op, ret);
@@ -225,7 +231,7 @@ int trial_end(struct trial *t, bool clean, bool judge)
 		t->fs = NULL;
 		return 0;
 	}
-	clock_next(t);
+	trial_tick(t);
 	explore_op_begin(&t->x);
 	drive_close_all(t->driver);
 	r = pmemfs_unmount(t->fs);
@@ -249,7 +255,7 @@ int trial_format(struct trial *t, const struct start *s, bool judge)
 	model_free(t->model);
 	t->model = model_new(NULL);
 	memo_set(&t->before, s->model ? model_crashed(s->model) : NULL);
-	clock_next(t);
+	trial_tick(t);
 	explore_op_begin(&t->x);
 	r = pmemfs_format(t->x.media, &o);
 	if (r)

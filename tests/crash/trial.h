@@ -55,6 +55,12 @@ struct trial {
 	unsigned op;	     /* operations so far */
 	/* what is legal */
 	struct memo before, after;
+	/* of two concurrent operations: instead of before, while not both returned */
+	struct {
+		struct memo memo;
+		unsigned forbidden; /* once one of these returned */
+	} alt[5];
+	unsigned alts; /* in use */
 	/* the crashed side */
 	struct driver *crash_driver;
 	char report[512]; /* errors that the library reported while it was judged */
@@ -90,6 +96,10 @@ int trial_format(struct trial *t, const struct start *s, bool judge);
 struct pmemfs_format_options trial_format_options(unsigned shards);
 /* Makes a start image of what live holds now; t was ended. Takes the model over. */
 int trial_save(struct trial *t, struct start *ret);
+
+/* For pair.c: the next operation's clock; the live tree was compared, explore and go on. */
+void trial_tick(struct trial *t);
+int trial_finish(struct trial *t, bool judge);
 
 /* judge.c */
 bool trial_legal(void *arg, uint64_t digest, bool inside);

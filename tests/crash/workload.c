@@ -18,9 +18,10 @@ const char *const start_names[STARTS] = {
 };
 
 const char *const family_names[FAMILIES] = {
-    [FAMILY_CORPUS] = "corpus",	  [FAMILY_SEQ1] = "seq1", [FAMILY_FORMAT] = "format",
-    [FAMILY_UNMOUNT] = "unmount", [FAMILY_ROLL] = "roll", [FAMILY_COMPACT] = "compact",
-    [FAMILY_RANDOM] = "random",	  [FAMILY_SEQ2] = "seq2", [FAMILY_SEQ3] = "seq3",
+    [FAMILY_CORPUS] = "corpus",	  [FAMILY_SEQ1] = "seq1",     [FAMILY_FORMAT] = "format",
+    [FAMILY_UNMOUNT] = "unmount", [FAMILY_ROLL] = "roll",     [FAMILY_COMPACT] = "compact",
+    [FAMILY_PAIR] = "pair",	  [FAMILY_RANDOM] = "random", [FAMILY_SEQ2] = "seq2",
+    [FAMILY_SEQ3] = "seq3",
 };
 
 void workload_clear(struct workload *w)
@@ -46,6 +47,7 @@ struct work_op *workload_add(struct workload *w, bool setup)
 			abort();
 	}
 	w->ops[w->n].setup = setup;
+	w->ops[w->n].pair = false;
 	return &w->ops[w->n++];
 }
 
@@ -75,11 +77,12 @@ int workload_parse(struct workload *w, const char *script)
 		size_t n = strcspn(script, "\n;");
 		if (n == 0)
 			continue;
-		if (n >= sizeof(line) || (*script != '!' && *script != '.'))
+		if (n >= sizeof(line) || !strchr("!.&", *script))
 			return -EINVAL;
 		memcpy(line, script + 1, n - 1);
 		line[n - 1] = '\0';
 		struct work_op *o = workload_add(w, *script == '.');
+		o->pair = *script == '&';
 		int r = op_parse(line, &o->op);
 		if (r)
 			return r;
@@ -91,14 +94,16 @@ int workload_parse(struct workload *w, const char *script)
 void workload_print(const struct workload *w, FILE *out)
 {
 	char line[OP_LINE_MAX];
-	fprintf(out, "start %s\n", start_names[w->start]);
+	fprintf(out, "start %s\norder %llu\n", start_names[w->start],
+		(unsigned long long)w->seed);
 	if (w->format)
 		fprintf(out, "format\n");
 	if (w->unmount)
 		fprintf(out, "unmount\n");
 	for (unsigned i = 0; i < w->n; i++) {
 		op_print(&w->ops[i].op, line, sizeof(line));
-		fprintf(out, "%c %s\n", w->ops[i].setup ? '.' : '!', line);
+		char mark = w->ops[i].setup ? '.' : w->ops[i].pair ? '&' : '!';
+		fprintf(out, "%c %s\n", mark, line);
 	}
 }
 
@@ -240,6 +245,39 @@ static void make_seq3(struct workload *w, uint64_t i, uint64_t seed)
 	script(w, words[c].script);
 }
 
+static bool pairable(const struct workload *w, unsigned i)
+{
+	const struct op *op = &w->ops[i].op;
+	return !w->ops[i].setup && op->fd == OP_NOFD && op->kind < OP_OPEN;
+}
+
+/* The preparations of two words, then their last operations at the same time. */
+static void make_pair(struct workload *w, uint64_t i, uint64_t seed)
+{
+	struct op_rng r = {.s = seed * 77003 + i};
+	const struct word *a = &words[op_rng_below(&r, n_words)];
+	const struct word *b = &words[op_rng_below(&r, n_words)];
+	static const enum start_kind from[] = {START_SHARDS, START_FRESH, START_AGED};
+	w->start = from[i % 3];
+	name(w, "pair %s and %s on %s", a->name, b->name, start_names[w->start]);
+	script(w, a->script);
+	struct work_op last = w->ops[w->n - 1];
+	bool can = pairable(w, w->n - 1);
+	w->ops[w->n - 1].setup = true;
+	if (can)
+		w->n--;
+	unsigned from_b = w->n;
+	script(w, b->script);
+	for (unsigned k = from_b; k + 1 < w->n; k++)
+		w->ops[k].setup = true;
+	if (!can || !pairable(w, w->n - 1))
+		return;
+	last.pair = true;
+	struct work_op second = w->ops[w->n - 1];
+	w->ops[w->n - 1] = last;
+	*workload_add(w, false) = second;
+}
+
 uint64_t family_size(enum family f, uint64_t sample)
 {
 	switch (f) {
@@ -305,6 +343,9 @@ void workload_make(struct workload *w, enum family f, uint64_t i, uint64_t seed)
 		break;
 	case FAMILY_COMPACT:
 		make_compact(w, i);
+		break;
+	case FAMILY_PAIR:
+		make_pair(w, i, seed);
 		break;
 	case FAMILY_RANDOM:
 		w->start = (enum start_kind)(i % STARTS);

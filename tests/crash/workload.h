@@ -32,6 +32,7 @@ enum family {
 	FAMILY_UNMOUNT, /* each operation, then a clean unmount */
 	FAMILY_ROLL,	/* operations at each position of a log: roll-over */
 	FAMILY_COMPACT, /* long sequences on one inode: compaction */
+	FAMILY_PAIR,	/* two operations at the same time; a sample */
 	FAMILY_RANDOM,	/* random sequences */
 	FAMILY_SEQ2,	/* each operation after each */
 	FAMILY_SEQ3,	/* a sample of the sequences of three */
@@ -49,6 +50,7 @@ struct workload {
 	unsigned n, cap;
 	struct work_op {
 		struct op op;
+		bool pair;  /* runs beside the next one */
 		bool setup; /* prepares: not judged, left out when it fails */
 	} * ops;
 	/* where operations of a random workload are also put before they run; may be NULL */
@@ -56,7 +58,7 @@ struct workload {
 };
 #define WORKLOAD_STEPS 16 /* room in a mirror */
 
-/* Number of workloads in a family; the last two and RANDOM are samples of the size asked for.
+/* Number of workloads in a family; PAIR, RANDOM and SEQ3 are samples of the size asked for.
  */
 uint64_t family_size(enum family f, uint64_t sample);
 /* Makes workload `index` of the family; w is empty or was used before. */
