@@ -65,6 +65,14 @@ def shell_cases():
                    sanitize=h.get("sanitize") != "no", files=h.get("files") == "yes")
 
 
+def vm_parts(args):
+    """The parts of the virtual machine's test, which installs and makes what it needs itself."""
+    run = os.path.join(HERE, "vm", "run")
+    said = subprocess.run([run, "--list"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    for name in said.split():
+        yield Test("vm/" + name, [run, "--only", name], 7200 if args.long else 600, sanitize=False)
+
+
 def mounts_under(folder):
     with open("/proc/mounts") as f:
         points = [line.split()[1].encode().decode("unicode_escape") for line in f]
@@ -211,7 +219,9 @@ class Runner:
 
 
 def select(args):
-    tests = list(shell_cases()) if args.on else list(meson_tests(args.build)) + list(shell_cases())
+    tests = list(shell_cases())
+    if not args.on:
+        tests = list(meson_tests(args.build)) + tests + list(vm_parts(args))
     return [t for t in tests
             if re.search(args.filter, t.name) and (args.long or t.tier != "long")
             and (t.sanitize or not args.sanitize) and (t.files or not args.on)]

@@ -6,7 +6,6 @@ what was seen, "@mark" how far it is, "@fail" why it failed, "@exit" its exit co
 """
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -103,7 +102,7 @@ class Machine:
                 self.fail(f"the machine ended before {what}")
             if time.time() > end:
                 self.fail(f"no {what} after {seconds * self.speed:.0f} s")
-            time.sleep(0.03)
+            time.sleep(0.01)
 
     def wait_mark(self, mark, seconds=120):
         self._until(lambda: mark in self.lines("mark"), f'"@mark {mark}"', seconds)
@@ -175,7 +174,3 @@ class Monitor:
 
     def close(self):
         self.socket.close()
-
-
-def tool_missing():
-    return shutil.which("qemu-system-x86_64") is None

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from machine import Failure, LABEL, MIB, Machine, copy_nvdimm, make_nvdimm
+from machine import Failure, Machine, copy_nvdimm, make_nvdimm
 
 SIZE = 256  # MiB of the usual NVDIMM
 
@@ -67,6 +67,7 @@ def basic(b):
 
 
 WRITERS = 3
+FIRST_CUTS = ["load", "recovery", "unmount", "load"]  # later ones by chance
 
 
 class Cuts:
@@ -78,6 +79,7 @@ class Cuts:
         self.now = self.old = None  # directory and last acknowledged operations
         self.rounds = self.operations = self.ahead = 0
         self.kinds = {"load": 0, "recovery": 0, "unmount": 0}
+        self.midway = {"recovery": 0, "unmount": 0}
 
     def env(self, kind):
         env = {"vm_seed": self.seed, "vm_kind": kind, "vm_next": f"cut{self.rounds}",
@@ -88,6 +90,7 @@ class Cuts:
         return env
 
     def power_on(self, kind):
+        copy_nvdimm(self.nvdimm, self.nvdimm + ".before")
         return self.bench.machine("cuts", name=f"cuts{self.rounds}", nvdimms=[self.nvdimm],
                                   env=self.env(kind))
 
@@ -99,25 +102,38 @@ class Cuts:
     def cut_while_mounting(self):
         with self.power_on("load") as m:
             m.wait_mark("mount")
-            time.sleep(self.rng.uniform(0, 1) * m.speed)
+            time.sleep(self.rng.uniform(0, 0.4))
             m.kill()
             m.check()
+            self.midway["recovery"] += "mounted" not in m.lines("mark")
         self.kinds["recovery"] += 1
 
     def cut_while_writing(self, kind):
         with self.power_on(kind) as m:
             m.wait_mark("go", 240)
-            time.sleep(self.rng.uniform(0, 0.4) if kind == "unmount" else self.rng.uniform(0.3, 3))
+            time.sleep(self.rng.uniform(0, 0.2) if kind == "unmount" else self.rng.uniform(0.3, 4))
             m.kill()
             self.seen(m)
             last = m.acknowledged()
+            if kind == "unmount":
+                self.midway[kind] += "unmounted" not in m.lines("mark")
         self.old = self.now
         self.now = (f"cut{self.rounds}", [last.get(w, -1) for w in range(WRITERS)])
         self.operations += sum(n + 1 for n in self.now[1])
         self.kinds[kind] += 1
 
+    def keep_evidence(self):
+        """The NVDIMM as it was after the last cut, where its directory outlives the test."""
+        if not self.bench.args.evidence:
+            return "run with --keep to have the NVDIMM"
+        os.makedirs(self.bench.args.evidence, exist_ok=True)
+        path = os.path.join(self.bench.args.evidence, "after-the-cut.nvdimm")
+        copy_nvdimm(self.nvdimm + ".before", path)
+        return f"the NVDIMM as the cut left it: {path}"
+
     def cut(self):
-        kind = self.rng.choices(["load", "recovery", "unmount"], [7, 2, 2])[0]
+        kind = (FIRST_CUTS[self.rounds] if self.rounds < len(FIRST_CUTS) else
+                self.rng.choices(["load", "recovery", "unmount"], [7, 2, 2])[0])
         if kind == "recovery" and self.now:
             self.cut_while_mounting()
         else:
@@ -136,15 +152,20 @@ def cuts(b):
     c = Cuts(b, seed)
     b.say([f"seed {seed}"])
     start = time.time()
-    for done in range(b.args.rounds):
-        c.cut()
-        if b.args.rounds > 20 and (done + 1) % 10 == 0:
-            b.say([f"{done + 1} cuts, {c.operations} operations acknowledged, "
-                   f"{time.time() - start:.0f} s"])
-    c.end()
-    b.say([f"{c.rounds} power cuts ({c.kinds['load']} while writing, {c.kinds['recovery']} while mounting, "
-           f"{c.kinds['unmount']} while unmounting): {c.operations} acknowledged operations, none lost",
-           f"{c.ahead} operations had happened, whole, without having been acknowledged"])
+    try:
+        for done in range(b.args.rounds):
+            c.cut()
+            if b.args.rounds > 20 and (done + 1) % 10 == 0:
+                b.say([f"{done + 1} cuts, {c.operations} operations acknowledged, "
+                       f"{time.time() - start:.0f} s"])
+        c.end()
+    except Failure as e:
+        raise Failure(f"{e}\n{c.keep_evidence()}") from None
+    b.say([f"{c.rounds} power cuts: {c.kinds['load']} while writing, {c.kinds['recovery']} around the "
+           f"recovering mount ({c.midway['recovery']} before it returned), {c.kinds['unmount']} around the "
+           f"unmount ({c.midway['unmount']} before the daemon had ended)",
+           f"{c.operations} operations were acknowledged, none is lost or torn; "
+           f"{c.ahead} more had happened, whole, without having been acknowledged"])
 
 
 def operand_addresses(instruction, registers):
@@ -172,7 +193,7 @@ def raise_machine_check(machine, start, end, resource):
         text = monitor.ask("info registers")
         if "CPL=3" in text:
             registers = {r: int(v, 16) for r, v in re.findall(r"\b(R\w+) ?=([0-9a-f]{16})", text)}
-            instruction = monitor.ask("x/1i $pc").strip()
+            instruction = monitor.ask("x/1i $pc").strip().split("\n")[0]
             for address in operand_addresses(instruction, registers):
                 if start <= address < end:
                     # An uncorrected error of a data read, action required, address valid.
@@ -180,7 +201,8 @@ def raise_machine_check(machine, start, end, resource):
                     for command in ("singlestep off", "one-insn-per-tb off", "cont"):
                         monitor.ask(command)
                     monitor.close()
-                    return instruction.split(":", 1)[-1].strip(), address - start
+                    words = instruction.split(":", 1)[-1].split("  ", 1)[-1].split()
+                    return " ".join(words), address - start
         monitor.ask("cont")
         time.sleep(0.005)
     machine.fail("no load from the medium was met")
@@ -281,9 +303,10 @@ def parse(names):
     p.add_argument("--guest")
     p.add_argument("--list", action="store_true")
     p.add_argument("--only", action="append", choices=names)
-    p.add_argument("--rounds", type=int, default=4)
+    p.add_argument("--rounds", type=int, default=100 if os.environ.get("PMEMFS_LONG") == "1" else 4)
     p.add_argument("--seed", type=int)
     p.add_argument("--keep", action="store_true")
+    p.add_argument("--evidence")
     p.add_argument("--accel", default="tcg")
     return p.parse_args()
 

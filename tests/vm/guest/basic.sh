@@ -33,6 +33,7 @@ case $vm_boot in
 	show fsck.pmemfs -n $dev
 	fsck_clean
 	show pmemfs info $dev
+	grep -q "state: *clean" /tmp/said || die "not clean after unmounting"
 	say "and mounted again"
 	must mount.pmemfs $dev $mnt
 	holds

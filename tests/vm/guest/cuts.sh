@@ -51,6 +51,8 @@ if [ "$vm_kind" = unmount ]; then
 	must vmx cut "$mnt/$vm_next" $seed $writers 150
 	mark go
 	umount $mnt
+	daemons_gone
+	mark unmounted
 	sleep 1000
 fi
 mark go

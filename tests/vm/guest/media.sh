@@ -4,10 +4,10 @@ busybox modprobe -q ext4
 must ndctl disable-region all
 must ndctl init-labels -f all
 must ndctl enable-region all
-show ndctl create-namespace -t pmem -m devdax -s 128M
+must ndctl create-namespace -t pmem -m devdax -s 128M
 must ndctl create-namespace -t pmem -m devdax -s 128M
 must ndctl create-namespace -t pmem -m fsdax -s 128M
-show daxctl list
+say "daxctl list: $(daxctl list | tr -d ' \n')"
 set -- /dev/dax*
 equal $# 2 "number of /dev/dax*"
 one=$1 two=$2 block=$(echo /dev/pmem*)
