@@ -34,9 +34,9 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
 	       const char **ret_why);
 
 /*
- * Raises the sequence, seals and writes both copies, the one that does not count at present first,
- * each durable before the next store. A crash in between, or a row of such crashes, leaves one
- * valid copy, the old or the new one.
+ * Raises the sequence, seals and writes both copies, the one that does not count at present
+ * first, each durable before the next store. A crash in between, or a row of such crashes,
+ * leaves one valid copy, the old or the new one.
  */
 int super_write(struct media *m, struct pmemfs_super *sb);
 
@@ -51,6 +51,9 @@ bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block);
 /* Byte offset of the table inode's slot of a shard. */
 uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard);
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot);
+
+/* Has the media copy as the superblock's table says; see pmemfs_use_calibration. (tune.c) */
+int tune_apply(struct media *m, const struct pmemfs_super *sb);
 
 /* ---- space (alloc.c) ---- */
 
@@ -241,8 +244,13 @@ void inode_fill_attr(const struct inode *i, struct pmemfs_attr *ret);
  * and gives back inode->lock.
  */
 int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret);
-/* Gives back n references; the last one frees an orphan and tidies a short log. */
+/*
+ * Gives back n references; the last one frees an orphan and tidies a long log, under the inode's
+ * lock: so not while a lock is held that comes after it.
+ */
 void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n);
+/* The same for one reference to what has a name, leaving such work to the next; takes no lock. */
+void inode_put_unworked(struct pmemfs *fs, struct inode *i);
 /* The inode if it is in DRAM, without a reference: for one that the caller holds already. */
 struct inode *icache_find(struct pmemfs *fs, uint64_t ino);
 /* What the last reference brings with it, where there is such work. Takes the inode's lock. */

@@ -270,7 +270,7 @@ void inode_last_work(struct pmemfs *fs, struct inode *i)
 	pthread_rwlock_unlock(&i->lock);
 }
 
-void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
+static void put(struct pmemfs *fs, struct inode *i, uint64_t n, bool work)
 {
 	struct icache_part *c = part_of(fs, i->ino);
 
@@ -282,7 +282,7 @@ void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 		return;
 	}
 	/* Twice: while the log was being tidied the last name may have gone. */
-	for (unsigned k = 0; k < 2 && i->refs == n && has_last_work(fs, i); k++) {
+	for (unsigned k = 0; work && k < 2 && i->refs == n && has_last_work(fs, i); k++) {
 		pthread_mutex_unlock(&c->lock);
 		inode_last_work(fs, i);
 		pthread_mutex_lock(&c->lock);
@@ -303,6 +303,16 @@ void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
 	pthread_mutex_unlock(&c->lock);
 	if (i)
 		inode_delete(i);
+}
+
+void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n)
+{
+	put(fs, i, n, true);
+}
+
+void inode_put_unworked(struct pmemfs *fs, struct inode *i)
+{
+	put(fs, i, 1, false);
 }
 
 int inode_lock(struct inode *i, bool exclusive)

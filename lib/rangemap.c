@@ -2,10 +2,11 @@
 /*
  * Ordered ranges in an array of leaves, each a sorted array of at most LEAF_MAX ranges.
  *
- * Invariants: no leaf is empty; leaves and their ranges ascend and do not overlap; leaf->maxlen
- * is at least the longest range in the leaf. A map of a million ranges is two binary searches
- * and one memmove of at most 2 KiB; the array of leaves moves only when a leaf splits or
- * empties. Small maps stay small: a leaf grows with use.
+ * Invariants: no leaf is empty; index[i].end is where leaf i's last range ends; leaves and
+ * their ranges ascend and do not overlap; leaf->maxlen is at least the longest range in the
+ * leaf. A map of a million ranges is two binary searches and one memmove of at most 2 KiB; the
+ * array of leaves moves only when a leaf splits or empties. Small maps stay small: a leaf grows
+ * with use.
  */
 #include "rangemap.h"
 
@@ -28,8 +29,8 @@ static size_t leaf_bytes(unsigned cap)
 void rangemap_free(struct rangemap *m)
 {
 	for (size_t i = 0; i < m->leaves; i++)
-		free(m->leaf[i]);
-	free(m->leaf);
+		free(m->index[i].leaf);
+	free(m->index);
 	*m = (struct rangemap){0};
 }
 
@@ -40,14 +41,21 @@ static size_t find_leaf(const struct rangemap *m, uint64_t key)
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		const struct range_leaf *l = m->leaf[mid];
 
-		if (range_end(&l->r[l->n - 1]) > key)
+		if (m->index[mid].end > key)
 			hi = mid;
 		else
 			lo = mid + 1;
 	}
 	return lo;
+}
+
+/* After any change of a leaf. */
+static void note_end(struct rangemap *m, size_t at)
+{
+	const struct range_leaf *l = m->index[at].leaf;
+
+	m->index[at].end = range_end(&l->r[l->n - 1]);
 }
 
 static unsigned find_slot(const struct range_leaf *l, uint64_t key)
@@ -72,27 +80,27 @@ const struct range *rangemap_find(const struct rangemap *m, uint64_t key,
 	ret->slot = 0;
 	if (ret->leaf == m->leaves)
 		return NULL;
-	ret->slot = find_slot(m->leaf[ret->leaf], key);
-	return &m->leaf[ret->leaf]->r[ret->slot];
+	ret->slot = find_slot(m->index[ret->leaf].leaf, key);
+	return &m->index[ret->leaf].leaf->r[ret->slot];
 }
 
 const struct range *rangemap_next(const struct rangemap *m, struct range_cursor *c)
 {
 	if (c->leaf >= m->leaves)
 		return NULL;
-	if (++c->slot == m->leaf[c->leaf]->n) {
+	if (++c->slot == m->index[c->leaf].leaf->n) {
 		c->slot = 0;
 		if (++c->leaf == m->leaves)
 			return NULL;
 	}
-	return &m->leaf[c->leaf]->r[c->slot];
+	return &m->index[c->leaf].leaf->r[c->slot];
 }
 
 const struct range *rangemap_last(const struct rangemap *m)
 {
 	if (!m->leaves)
 		return NULL;
-	return &m->leaf[m->leaves - 1]->r[m->leaf[m->leaves - 1]->n - 1];
+	return &m->index[m->leaves - 1].leaf->r[m->index[m->leaves - 1].leaf->n - 1];
 }
 
 static bool has_csum(const struct range *r)
@@ -122,9 +130,9 @@ struct range range_clip(const struct range *r, uint64_t start, uint64_t end)
 
 static void insert_leaf(struct rangemap *m, size_t at, struct range_leaf *l)
 {
-	m->leaf = grow_array(m->leaf, &m->cap, m->leaves + 1, sizeof(m->leaf[0]));
-	memmove(m->leaf + at + 1, m->leaf + at, (m->leaves - at) * sizeof(m->leaf[0]));
-	m->leaf[at] = l;
+	m->index = grow_array(m->index, &m->cap, m->leaves + 1, sizeof(m->index[0]));
+	memmove(m->index + at + 1, m->index + at, (m->leaves - at) * sizeof(m->index[0]));
+	m->index[at].leaf = l;
 	m->leaves++;
 }
 
@@ -141,7 +149,7 @@ static struct range_leaf *new_leaf(unsigned cap)
 /* Makes room for one more range in leaf c->leaf; splits it in half when full. */
 static void make_room(struct rangemap *m, struct range_cursor *c)
 {
-	struct range_leaf *l = m->leaf[c->leaf], *right;
+	struct range_leaf *l = m->index[c->leaf].leaf, *right;
 	/* Ascending use (a log file, a copy) keeps leaves full: split off nothing at the end.
 	 */
 	unsigned keep = c->slot == LEAF_MAX ? LEAF_MAX : LEAF_MAX / 2;
@@ -151,7 +159,7 @@ static void make_room(struct rangemap *m, struct range_cursor *c)
 	if (l->cap < LEAF_MAX) {
 		unsigned cap = MIN(l->cap * 4, LEAF_MAX);
 
-		m->leaf[c->leaf] = l = xrealloc(l, leaf_bytes(cap));
+		m->index[c->leaf].leaf = l = xrealloc(l, leaf_bytes(cap));
 		l->cap = cap;
 		return;
 	}
@@ -161,6 +169,9 @@ static void make_room(struct rangemap *m, struct range_cursor *c)
 	right->maxlen = l->maxlen;
 	l->n = keep;
 	insert_leaf(m, c->leaf + 1, right);
+	note_end(m, c->leaf);
+	if (right->n)
+		note_end(m, c->leaf + 1);
 	if (c->slot >= keep) {
 		c->leaf++;
 		c->slot -= keep;
@@ -174,32 +185,35 @@ static void insert_at(struct rangemap *m, struct range_cursor *c, const struct r
 	if (!m->leaves)
 		insert_leaf(m, 0, new_leaf(2));
 	make_room(m, c);
-	l = m->leaf[c->leaf];
+	l = m->index[c->leaf].leaf;
 	memmove(l->r + c->slot + 1, l->r + c->slot, (l->n - c->slot) * sizeof(l->r[0]));
 	l->r[c->slot] = *r;
 	l->n++;
 	l->maxlen = MAX(l->maxlen, r->len);
 	m->count++;
+	note_end(m, c->leaf);
 }
 
 static void remove_at(struct rangemap *m, struct range_cursor c)
 {
-	struct range_leaf *l = m->leaf[c.leaf];
+	struct range_leaf *l = m->index[c.leaf].leaf;
 
 	l->n--;
 	m->count--;
 	memmove(l->r + c.slot, l->r + c.slot + 1, (l->n - c.slot) * sizeof(l->r[0]));
-	if (l->n)
+	if (l->n) {
+		note_end(m, c.leaf);
 		return;
+	}
 	free(l);
 	m->leaves--;
-	memmove(m->leaf + c.leaf, m->leaf + c.leaf + 1,
-		(m->leaves - c.leaf) * sizeof(m->leaf[0]));
+	memmove(m->index + c.leaf, m->index + c.leaf + 1,
+		(m->leaves - c.leaf) * sizeof(m->index[0]));
 }
 
 static struct range *range_at(struct rangemap *m, struct range_cursor c)
 {
-	return &m->leaf[c.leaf]->r[c.slot];
+	return &m->index[c.leaf].leaf->r[c.slot];
 }
 
 /* The place before c, false at the beginning. */
@@ -212,14 +226,18 @@ static bool step_back(const struct rangemap *m, struct range_cursor *c)
 	if (!c->leaf)
 		return false;
 	c->leaf--;
-	c->slot = m->leaf[c->leaf]->n - 1;
+	c->slot = m->index[c->leaf].leaf->n - 1;
 	return true;
 }
 
-static void set_len(struct rangemap *m, struct range_cursor c, uint64_t len)
+/* Replaces the range at c by one that begins or ends elsewhere. */
+static void set_range(struct rangemap *m, struct range_cursor c, const struct range *r)
 {
-	range_at(m, c)->len = len;
-	m->leaf[c.leaf]->maxlen = MAX(m->leaf[c.leaf]->maxlen, len);
+	struct range_leaf *l = m->index[c.leaf].leaf;
+
+	l->r[c.slot] = *r;
+	l->maxlen = MAX(l->maxlen, r->len);
+	note_end(m, c.leaf);
 }
 
 struct range rangemap_insert(struct rangemap *m, struct range r)
@@ -230,24 +248,25 @@ struct range rangemap_insert(struct rangemap *m, struct range r)
 	m->total += r.len;
 	prev = next;
 	if (step_back(m, &prev) && continues(range_at(m, prev), &r)) {
-		set_len(m, prev, range_at(m, prev)->len + r.len);
-		if (after && continues(range_at(m, prev), after)) {
-			set_len(m, prev, range_at(m, prev)->len + after->len);
-			r = *range_at(m, prev);
+		struct range joined = *range_at(m, prev);
+		bool both;
+
+		joined.len += r.len;
+		both = after && continues(&joined, after);
+		joined.len += both ? after->len : 0;
+		set_range(m, prev, &joined);
+		if (both)
 			remove_at(m, next);
-			return r;
-		}
-		return *range_at(m, prev);
+		return joined;
 	}
 	if (after && continues(&r, after)) {
 		r.len += after->len;
-		*range_at(m, next) = r;
-		set_len(m, next, r.len);
+		set_range(m, next, &r);
 		return r;
 	}
 	if (!after && m->leaves) { /* append to the last leaf */
 		next.leaf = m->leaves - 1;
-		next.slot = m->leaf[next.leaf]->n;
+		next.slot = m->index[next.leaf].leaf->n;
 	}
 	insert_at(m, &next, &r);
 	return r;
@@ -271,20 +290,20 @@ void rangemap_cut(struct rangemap *m, uint64_t start, uint64_t end, range_fn fn,
 	const struct range *found;
 
 	while ((found = rangemap_find(m, start, &c)) && found->start < end) {
-		struct range old = *found, piece = range_clip(found, start, end);
+		struct range old = *found, piece = range_clip(found, start, end), rest;
 
 		m->total -= piece.len;
 		if (piece.start > old.start) {
-			range_at(m, c)->len = piece.start - old.start;
+			rest = range_clip(&old, 0, piece.start);
+			set_range(m, c, &rest);
 			if (range_end(&piece) < range_end(&old)) {
-				struct range tail =
-				    range_clip(&old, range_end(&piece), UINT64_MAX);
-
+				rest = range_clip(&old, range_end(&piece), UINT64_MAX);
 				c.slot++;
-				insert_at(m, &c, &tail);
+				insert_at(m, &c, &rest);
 			}
 		} else if (range_end(&piece) < range_end(&old)) {
-			*range_at(m, c) = range_clip(&old, range_end(&piece), UINT64_MAX);
+			rest = range_clip(&old, range_end(&piece), UINT64_MAX);
+			set_range(m, c, &rest);
 		} else {
 			remove_at(m, c);
 		}
@@ -316,15 +335,16 @@ static int search_leaf(struct range_leaf *l, unsigned slot, uint64_t len, struct
 /* Cuts the first len off the range at c. */
 static uint64_t take_front(struct rangemap *m, struct range_cursor c, uint64_t len)
 {
-	struct range *r = range_at(m, c);
-	uint64_t start = r->start;
+	struct range r = *range_at(m, c), rest;
 
 	m->total -= len;
-	if (r->len == len)
+	if (r.len == len) {
 		remove_at(m, c);
-	else
-		*r = range_clip(r, start + len, UINT64_MAX);
-	return start;
+	} else {
+		rest = range_clip(&r, r.start + len, UINT64_MAX);
+		set_range(m, c, &rest);
+	}
+	return r.start;
 }
 
 bool rangemap_take(struct rangemap *m, uint64_t len, uint64_t hint, uint64_t *ret_start,
@@ -340,7 +360,7 @@ bool rangemap_take(struct rangemap *m, uint64_t len, uint64_t hint, uint64_t *re
 		c = (struct range_cursor){0, 0};
 	for (size_t i = 0; i <= m->leaves; i++) {
 		size_t at = (c.leaf + i) % m->leaves;
-		struct range_leaf *l = m->leaf[at];
+		struct range_leaf *l = m->index[at].leaf;
 		int slot;
 
 		if (l->maxlen < len && (!ret_best || l->maxlen <= ret_best->len))

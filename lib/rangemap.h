@@ -35,9 +35,11 @@ static inline uint64_t range_end(const struct range *r)
 	return r->start + r->len;
 }
 
-struct range_leaf;
 struct rangemap {
-	struct range_leaf **leaf;
+	struct range_index {
+		uint64_t end; /* of the leaf's last range: searching touches no leaf but one */
+		struct range_leaf *leaf;
+	} * index;
 	size_t leaves, cap;
 	uint64_t count; /* ranges */
 	uint64_t total; /* sum of their lengths */

@@ -41,16 +41,20 @@ static int is_above(struct pmemfs *fs, uint64_t above, uint64_t ino)
 		if (err)
 			return err == -ESTALE ? -ENOENT : err;
 		ino = i->parent;
-		inode_put(fs, i, 1);
+		inode_put_unworked(fs, i); /* a directory below it may be locked */
 	}
 	return -EIO; /* a loop */
 }
 
+/* References go when no lock is held any more: a last one takes the lock again. */
 static void close_dirs(struct rename *r)
 {
-	inode_close(r->fs, r->d1);
-	if (r->d2 != r->d1)
-		inode_close(r->fs, r->d2);
+	inode_unlock(r->d1);
+	if (r->d2 != r->d1) {
+		inode_unlock(r->d2);
+		inode_put(r->fs, r->d2, 1);
+	}
+	inode_put(r->fs, r->d1, 1);
 }
 
 static int open_dirs(struct rename *r, uint64_t dir1, uint64_t dir2)

@@ -180,7 +180,9 @@ static int apply(struct txn *t, struct txn_part *p)
 	if (!err && p->how == TXN_SWITCH)
 		err = log_rewrite(t->fs, i, p->head, false, 0, p->area, &p->newlog, &p->newmap);
 	i->pending = NULL;
-	atomic_fetch_add(&t->fs->dentry_bytes, i->dir.bytes - bytes);
+	/* Not for files: an atomic here would wait for the data's lines, which it need not. */
+	if (i->dir.bytes != bytes)
+		atomic_fetch_add(&t->fs->dentry_bytes, i->dir.bytes - bytes);
 	return err;
 }
 
