@@ -17,14 +17,14 @@
 #include "pmemfs.h"
 #include "tool.h"
 
-static const size_t kernel_sizes[] = {64, 256, 1024, 4096, 65536, 1u << 20};
-
-#define KERNEL_SIZES (sizeof(kernel_sizes) / sizeof(kernel_sizes[0]))
+/* The rows of the table of store kernels. */
+static const char *const writers_names[MEDIA_WRITERS] = {"1", "2", "3-4", "5+"};
 
 struct subject {
 	const char *device;
 	struct media *media;
 	struct pmemfs_info info;
+	int calibration; /* what pmemfs_use_calibration said */
 };
 
 static int print_help(FILE *to, int code)
@@ -90,18 +90,58 @@ static void print_space(const struct pmemfs_info *i)
 	printf("%-18s %" PRIu64 "\n", "inodes in use:", i->used_inodes);
 }
 
+static const char *calibration_text(const struct subject *s)
+{
+	switch (s->calibration) {
+	case 0:
+		return "";
+	case -ENOENT:
+		return ": the starting rule holds; see pmemfs calibrate";
+	case -EXDEV:
+		return ", on another model of CPU: the starting rule holds; pmemfs calibrate "
+		       "measures anew";
+	default:
+		return ", with instructions that this machine does not have: the starting rule "
+		       "holds; pmemfs calibrate measures anew";
+	}
+}
+
+static void print_calibration(const struct subject *s)
+{
+	char buf[64] = "no";
+	time_t t = s->info.calibrated_when;
+	struct tm tm;
+
+	if (s->info.calibrated && localtime_r(&t, &tm))
+		strftime(buf, sizeof(buf), "%Y-%m-%d %H:%M:%S %z", &tm);
+	printf("%-18s %s%s\n", "calibrated:", buf, calibration_text(s));
+}
+
+/* Which store kernel runs for what; rows that are like the one above are left out. */
+static void print_kernels(const struct media *m, const char *what, bool clear)
+{
+	char text[512], above[512] = "";
+
+	for (unsigned row = 0; row < MEDIA_WRITERS; row++) {
+		media_policy_text(m, clear, row, text, sizeof(text));
+		if (row == 0)
+			printf("%-18s %s\n", what, text);
+		else if (strcmp(text, above) != 0)
+			printf("  %-16s %s\n",
+			       (const char *[]){
+				   "", "2 writers:", "3-4 writers:", "5 or more:"}[row],
+			       text);
+		strcpy(above, text);
+	}
+}
+
 static void print_medium(const struct media *m)
 {
-	char buf[32];
-
 	printf("%-18s %s%s\n", "medium:", media_kind_name(media_kind(m)),
 	       media_eadr(m) ? ", caches are persistent (eADR)" : "");
 	print_size("medium's size:", media_size(m));
-	printf("%-18s", "copies by:");
-	for (size_t k = 0; k < KERNEL_SIZES; k++)
-		printf("%s %s: %s", k ? "," : "", tool_size(kernel_sizes[k], buf),
-		       media_kernel_name(m, kernel_sizes[k]));
-	putchar('\n');
+	print_kernels(m, "copies:", false);
+	print_kernels(m, "zeroing:", true);
 }
 
 static void print_text(const struct subject *s)
@@ -124,7 +164,7 @@ static void print_text(const struct subject *s)
 	print_time("last mounted:", i->mounted);
 	print_time("last checked:", i->checked);
 	printf("%-18s %" PRIu32 "\n", "mounts:", i->mounts);
-	printf("%-18s %s\n", "calibrated:", i->calibrated ? "yes" : "no");
+	print_calibration(s);
 	print_medium(s->media);
 }
 
@@ -147,19 +187,42 @@ static void add_bool(json_object *o, const char *key, bool value)
 	json_object_object_add(o, key, json_object_new_boolean(value));
 }
 
+/* {"64": "movnt512", "128": ...} */
+static json_object *json_kernels(const struct media *m, bool clear, unsigned row)
+{
+	json_object *o = json_object_new_object();
+	char key[24];
+
+	for (unsigned c = 0; c < MEDIA_CLASSES; c++) {
+		snprintf(key, sizeof(key), "%zu", (size_t)64 << c);
+		add_text(o, key, media_kernel_for(m, clear, (size_t)64 << c, row));
+	}
+	return o;
+}
+
+static json_object *json_policy(const struct media *m)
+{
+	json_object *rows = json_object_new_array(), *o;
+
+	for (unsigned row = 0; row < MEDIA_WRITERS; row++) {
+		o = json_object_new_object();
+		add_text(o, "writers", writers_names[row]);
+		json_object_object_add(o, "copy", json_kernels(m, false, row));
+		json_object_object_add(o, "clear", json_kernels(m, true, row));
+		json_object_array_add(rows, o);
+	}
+	return rows;
+}
+
 static json_object *json_medium(const struct media *m)
 {
-	json_object *o = json_object_new_object(), *copies = json_object_new_object();
-	char key[24];
+	json_object *o = json_object_new_object();
 
 	add_text(o, "kind", media_kind_name(media_kind(m)));
 	add_number(o, "size", media_size(m));
 	add_bool(o, "eadr", media_eadr(m));
-	for (size_t k = 0; k < KERNEL_SIZES; k++) {
-		snprintf(key, sizeof(key), "%zu", kernel_sizes[k]);
-		add_text(copies, key, media_kernel_name(m, kernel_sizes[k]));
-	}
-	json_object_object_add(o, "copy_kernels", copies);
+	add_text(o, "policy", media_policy_name(m));
+	json_object_object_add(o, "kernels", json_policy(m));
 	return o;
 }
 
@@ -201,6 +264,9 @@ static void print_json(const struct subject *s)
 	add_signed(o, "checked", i->checked);
 	add_number(o, "mounts", i->mounts);
 	add_bool(o, "calibrated", i->calibrated);
+	add_bool(o, "calibration_used", s->calibration == 0);
+	add_signed(o, "calibrated_when", i->calibrated_when);
+	add_number(o, "calibrated_cpu", i->calibrated_cpu);
 	json_object_object_add(o, "medium", json_medium(s->media));
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
 						   JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -216,6 +282,8 @@ static int inspect(const char *device, bool json)
 
 	if (r == 0)
 		r = pmemfs_probe(s.media, &s.info, &why);
+	if (r == 0)
+		s.calibration = pmemfs_use_calibration(s.media);
 	if (r == -EINVAL && s.media && ident_find(s.media, other, sizeof(other)) > 0)
 		tool_error("%s holds %s, no pmemfs", device, other);
 	else if (r)

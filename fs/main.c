@@ -41,6 +41,8 @@ static const char help[] = USAGE
     "  -V, -h      print the version, this help\n"
     "\n"
     "Options of pmemfs:\n"
+    "  flush=HOW           how data is copied: auto (default), rule, rule:BYTES, or the name\n"
+    "                      of one store kernel (pmemfs calibrate lists them)\n"
     "  max_threads=N       threads that serve requests, 1 to 1024\n"
     "  recovery_threads=N  threads that recover after a crash, 1 to 1024\n"
     "  fsname=NAME         what the mount table shows as the source, instead of DEVICE\n"
@@ -232,12 +234,15 @@ static int do_mount(struct command *c, const char *device, const char *dir)
 
 int main(int argc, char **argv)
 {
+	const char *flush = getenv("PMEMFS_FLUSH");
 	struct command c = {0};
 	int code;
 
 	options_init(&c.options);
 	c.options.max_threads = default_threads();
 	code = parse_command(&c, argc, argv);
+	if (code < 0 && !c.options.flush && flush) /* for tests only */
+		c.options.flush = strdup(flush);
 	if (code < 0)
 		code = c.options.remount ? remount(argv[optind + 1], &c.options)
 					 : do_mount(&c, argv[optind], argv[optind + 1]);

@@ -112,6 +112,7 @@ static const struct option table[] = {
     {"nonempty", BOOL, .field = OFFSET(nonempty)},
     {"silent", BOOL, .field = OFFSET(silent)},
     {"fsname=", TEXT, .field = OFFSET(source)},
+    {"flush=", TEXT, .field = OFFSET(flush)},
     {"max_threads=", NUMBER, 1, 1024, OFFSET(max_threads)},
     {"recovery_threads=", NUMBER, 1, 1024, OFFSET(recovery_threads)},
 };
@@ -126,6 +127,7 @@ void options_init(struct mount_options *o)
 void options_done(struct mount_options *o)
 {
 	free(o->source);
+	free(o->flush);
 	free(o->kernel);
 	options_init(o);
 }

@@ -13,6 +13,7 @@ struct mount_options {
 	bool silent;   /* no notes, only errors */
 	bool sloppy;   /* unknown options are passed over */
 	char *source;  /* fsname=, or NULL */
+	char *flush;   /* flush=, or NULL: auto */
 	char *kernel; /* options that the kernel parses (context= ...), comma-separated, or NULL
 		       */
 	unsigned max_threads;

@@ -11,6 +11,7 @@ static const struct subcommand {
 	int (*run)(int argc, char **argv);
 } subcommands[] = {
     {"info", "[-j] DEVICE", "what a filesystem and its medium are like", tool_info},
+    {"calibrate", "[-j] DEVICE", "measure how data is copied to it fastest", tool_calibrate},
 };
 
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))

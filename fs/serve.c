@@ -121,7 +121,14 @@ static int open_medium(struct server *s)
 		r = open_readonly(s, flags, &why);
 	else
 		r = media_open(s->args->device, flags, &s->media, &why);
-	return r ? fail_open(s, r, why) : EXIT_OK;
+	if (r)
+		return fail_open(s, r, why);
+	if (s->args->options->flush &&
+	    media_set_flush(s->media, s->args->options->flush, &why)) {
+		report(REPORT_ERROR, "option \"flush=%s\" %s", s->args->options->flush, why);
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
 }
 
 static void report_from_library(void *arg, int level, const char *message)
@@ -188,16 +195,15 @@ static void report_durability(const struct server *s)
 
 static void report_verbose(const struct server *s)
 {
-	struct media_counts c;
+	char copies[512];
 
 	if (!s->args->verbose)
 		return;
-	media_count(s->media, &c);
-	report(REPORT_INFO, "%s (%s, %llu MiB, copies by %s and %s%s) mounted on %s%s, %s %s",
+	media_policy_text(s->media, false, 0, copies, sizeof(copies));
+	report(REPORT_INFO, "%s (%s, %llu MiB, copies (%s): %s%s) mounted on %s%s, %s %s",
 	       s->args->device, media_kind_name(media_kind(s->media)),
-	       (unsigned long long)(media_size(s->media) >> 20),
-	       media_kernel_name(s->media, 256), media_kernel_name(s->media, 65536),
-	       media_eadr(s->media) ? ", eADR" : "", s->args->dir,
+	       (unsigned long long)(media_size(s->media) >> 20), media_policy_name(s->media),
+	       copies, media_eadr(s->media) ? ", eADR" : "", s->args->dir,
 	       pmemfs_is_readonly(s->fs) ? " read-only" : "", "libfuse", fuse_pkgversion());
 }
 

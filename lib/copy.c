@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The store kernels. A new one is a STORE macro, one KERNEL line and one row in copy_kernels.
+ * The store kernels. A new one is a STORE macro, one KERNEL line and one row in copy_kernels;
+ * policy, calibration, options and benchmarks go by that table.
  *
  * 1. Every instruction that touches the medium is an asm goto with a fixup, so that a fault
  *    ends the kernel with -EIO; the source is read by plain loads.
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <immintrin.h>
+#include <libpmem.h>
 #include <string.h>
 
 #include "cpu.h"
@@ -167,27 +169,60 @@ fault:
 	return -EIO;
 }
 
-#define ROW_NT(name, needs, id)                                 \
-	{                                                       \
-		name, needs, true, false, copy_##id, clear_##id \
+/* libpmem's own choice of instructions: not ours to guard one by one. */
+struct pmem_call {
+	void *dst;
+	const void *src; /* NULL: zeros */
+	size_t len;
+};
+
+static void call_pmem(void *arg)
+{
+	const struct pmem_call *c = arg;
+
+	if (c->src)
+		pmem_memcpy(c->dst, c->src, c->len, PMEM_F_MEM_NODRAIN);
+	else
+		pmem_memset(c->dst, 0, c->len, PMEM_F_MEM_NODRAIN);
+}
+
+static int copy_pmem(void *to, const void *from, size_t lines)
+{
+	struct pmem_call c = {to, from, lines * COPY_LINE};
+
+	return guard_run(call_pmem, &c);
+}
+
+static int clear_pmem(void *to, size_t lines)
+{
+	struct pmem_call c = {to, NULL, lines * COPY_LINE};
+
+	return guard_run(call_pmem, &c);
+}
+
+#define ROW_NT(number, name, needs, id)                                 \
+	{                                                               \
+		name, number, needs, true, false, copy_##id, clear_##id \
 	}
-#define ROW_CACHED(name, needs, id, eadr)                                             \
-	{name, (needs) | CPU_AVX512F, false, eadr, copy_##id##_64, clear_##id##_64},  \
-	    {name, (needs) | CPU_AVX2, false, eadr, copy_##id##_32, clear_##id##_32}, \
-	{                                                                             \
-		name, needs, false, eadr, copy_##id##_16, clear_##id##_16             \
+#define ROW_CACHED(number, name, needs, id, eadr)                                             \
+	{name, number, (needs) | CPU_AVX512F, false, eadr, copy_##id##_64, clear_##id##_64},  \
+	    {name, number, (needs) | CPU_AVX2, false, eadr, copy_##id##_32, clear_##id##_32}, \
+	{                                                                                     \
+		name, number, needs, false, eadr, copy_##id##_16, clear_##id##_16             \
 	}
 
+/* The numbers are stored on media (FORMAT.md): a new kernel gets a new one. */
 const struct copy_kernel copy_kernels[] = {
-    ROW_NT("movnti", 0, nt8),
-    ROW_NT("movnt128", 0, nt16),
-    ROW_NT("movnt256", CPU_AVX2, nt32),
-    ROW_NT("movnt512", CPU_AVX512F, nt64),
-    ROW_NT("movdir64b", CPU_MOVDIR64B, movdir64b),
-    ROW_CACHED("clwb", CPU_CLWB, clwb, false),
-    ROW_CACHED("clflushopt", CPU_CLFLUSHOPT, clflushopt, false),
-    ROW_CACHED("clflush", CPU_CLFLUSH, clflush, false),
-    ROW_CACHED("cached", 0, cached, true),
+    ROW_NT(1, "movnti", 0, nt8),
+    ROW_NT(2, "movnt128", 0, nt16),
+    ROW_NT(3, "movnt256", CPU_AVX2, nt32),
+    ROW_NT(4, "movnt512", CPU_AVX512F, nt64),
+    ROW_NT(5, "movdir64b", CPU_MOVDIR64B, movdir64b),
+    ROW_CACHED(6, "clwb", CPU_CLWB, clwb, false),
+    ROW_CACHED(7, "clflushopt", CPU_CLFLUSHOPT, clflushopt, false),
+    ROW_CACHED(8, "clflush", CPU_CLFLUSH, clflush, false),
+    ROW_CACHED(9, "cached", 0, cached, true),
+    {"libpmem", 10, 0, false, false, copy_pmem, clear_pmem},
     {NULL},
 };
 
@@ -197,6 +232,16 @@ const struct copy_kernel *copy_find(const char *name)
 
 	for (k = copy_kernels; k->name; k++)
 		if (!strcmp(k->name, name) && !(k->needs & ~cpu_features()))
+			return k;
+	return NULL;
+}
+
+const struct copy_kernel *copy_by_number(unsigned number)
+{
+	const struct copy_kernel *k;
+
+	for (k = copy_kernels; k->name; k++)
+		if (k->number == number && !(k->needs & ~cpu_features()))
 			return k;
 	return NULL;
 }

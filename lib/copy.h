@@ -17,6 +17,7 @@
 
 struct copy_kernel {
 	const char *name;
+	uint8_t number;	  /* on media; 1 and more, one for each name */
 	unsigned needs;	  /* CPU_ bits */
 	bool nontemporal; /* no flush is needed */
 	bool eadr_only;	  /* never flushes: durable only where caches are */
@@ -32,6 +33,9 @@ extern const struct copy_kernel copy_kernels[];
 
 /* The row that runs under that name, NULL if there is none, or this CPU lacks what it needs. */
 const struct copy_kernel *copy_find(const char *name);
+/* The same by number. */
+const struct copy_kernel *copy_by_number(unsigned number);
+#define COPY_NUMBERS 11 /* numbers are below this */
 /* Whether a kernel of that name exists at all. */
 bool copy_known(const char *name);
 

@@ -56,11 +56,6 @@ bool media_shadowed(const struct media *m)
 	return m->shadow;
 }
 
-const char *media_kernel_name(const struct media *m, size_t len)
-{
-	return media_policy_choose(&m->policy, len)->name;
-}
-
 bool media_eadr(const struct media *m)
 {
 	return m->eadr;
@@ -75,11 +70,7 @@ void media_set_eadr(struct media *m, bool eadr)
 {
 	m->eadr = eadr;
 	m->flush = copy_best_flush(eadr);
-	m->policy = (struct media_policy){
-	    .border = MEDIA_RULE_BYTES,
-	    .small = copy_best_nontemporal(),
-	    .large = copy_best_cached(eadr),
-	};
+	media_policy_reset(m);
 }
 
 void media_set_hook(struct media *m, media_hook hook, void *arg)
@@ -221,11 +212,12 @@ static void store_lines(struct media *m, const struct copy_kernel *k, uint64_t o
 /* The flushcache copy and clear. src NULL: zeros. */
 static inline void store_range(struct media *m, uint64_t off, const char *src, size_t len)
 {
-	const struct copy_kernel *k = media_policy_choose(&m->policy, len);
+	struct media_slot *slot = media_slot_get(m);
+	const struct copy_kernel *k =
+	    media_policy_choose(&m->policy, !src, len, media_writers(m, slot));
 	size_t head = MIN(-off % COPY_LINE, len);
 	size_t body = (len - head) / COPY_LINE * COPY_LINE;
 	size_t tail = len - head - body;
-	struct media_slot *slot = media_slot_get(m);
 	size_t parts = !!head + !!tail;
 
 	if (head)
@@ -305,6 +297,8 @@ int media_fence(struct media *m)
 	struct media_slot *slot = media_slot_get(m);
 
 	copy_fence();
+	if (m->policy.by_writers)
+		atomic_store_explicit(&slot->storing, false, memory_order_relaxed);
 	media_slot_add(m, slot, &slot->fences, 1);
 	if (unlikely(m->hook))
 		tell(m, MEDIA_EV_FENCE, 0, NULL, 0);

@@ -16,30 +16,32 @@
 #include <stdint.h>
 
 enum media_kind {
-	MEDIA_DEVDAX,  /* character device: flush + fence is durable */
-	MEDIA_FSDAX,   /* file on fsdax, MAP_SYNC: flush + fence is durable */
-	MEDIA_VOLATILE, /* file on tmpfs, hugetlbfs, ramfs or a memfd: lasts as long as the machine's power */
-	MEDIA_FILE,    /* file on a disk filesystem: survives a killed process; msync for more */
-	MEDIA_MEMORY,  /* anonymous memory given by a test */
+	MEDIA_DEVDAX,	/* character device: flush + fence is durable */
+	MEDIA_FSDAX,	/* file on fsdax, MAP_SYNC: flush + fence is durable */
+	MEDIA_VOLATILE, /* file on tmpfs, hugetlbfs, ramfs or a memfd: lasts as long as the
+			   machine's power */
+	MEDIA_FILE,   /* file on a disk filesystem: survives a killed process; msync for more */
+	MEDIA_MEMORY, /* anonymous memory given by a test */
 };
 
-/* What the trace hook is told. The hook runs in the storing thread, after the store was made. */
+/* What the trace hook is told. The hook runs in the storing thread, after the store was made.
+ */
 enum media_event {
 	MEDIA_EV_STORE8, /* atomic 8-byte cached store; durable after FLUSH + FENCE */
-	MEDIA_EV_STORE,	 /* cached stores of len bytes, in address order; not yet written back */
-	MEDIA_EV_NT,	 /* non-temporal stores of whole lines; durable after FENCE */
-	MEDIA_EV_FLUSH,	 /* the lines of [off, off + len) are being written back */
-	MEDIA_EV_FENCE,	 /* off = len = 0 */
+	MEDIA_EV_STORE, /* cached stores of len bytes, in address order; not yet written back */
+	MEDIA_EV_NT,	/* non-temporal stores of whole lines; durable after FENCE */
+	MEDIA_EV_FLUSH, /* the lines of [off, off + len) are being written back */
+	MEDIA_EV_FENCE, /* off = len = 0 */
 };
 typedef void (*media_hook)(void *arg, enum media_event ev, uint64_t off, const void *bytes,
 			   size_t len);
 
 struct media_counts {
 	uint64_t fences;
-	uint64_t flushes;	/* lines written back by clwb, clflushopt or clflush */
-	uint64_t nt_lines;	/* lines stored non-temporally */
+	uint64_t flushes;  /* lines written back by clwb, clflushopt or clflush */
+	uint64_t nt_lines; /* lines stored non-temporally */
 	uint64_t stores8;
-	uint64_t bytes;		/* bytes given to copy, clear and store8 */
+	uint64_t bytes; /* bytes given to copy, clear and store8 */
 };
 
 #define MEDIA_READONLY 0x1u /* no stores at all */
@@ -70,9 +72,56 @@ enum media_kind media_kind(const struct media *m);
 const char *media_kind_name(enum media_kind kind);
 bool media_readonly(const struct media *m);
 bool media_shadowed(const struct media *m); /* MEDIA_SHADOW: stores leave the medium alone */
-/* Name of the kernel that runs for a copy of len bytes, e.g. "movnt512", "clwb"; "+eadr" never. */
+/*
+ * Name of the kernel that runs for a copy of len bytes by a single writer, e.g. "movnt512",
+ * "clwb".
+ */
 const char *media_kernel_name(const struct media *m, size_t len);
 bool media_eadr(const struct media *m);
+
+/* ---- which kernel runs for what ---- */
+
+#define MEDIA_CLASSES 16 /* sizes around 64 B << class: the last holds all from 1.5 MiB on */
+#define MEDIA_WRITERS 4	 /* 1, 2, 3 or 4, 5 and more threads between a store and its fence */
+
+/* Class c has the lengths from 48 << c to 96 << c, so that 768 bytes is where one begins. */
+static inline unsigned media_class(size_t len)
+{
+	unsigned bits = 63 - __builtin_clzll((len + len / 3) | 64);
+
+	return bits - 6 < MEDIA_CLASSES ? bits - 6 : MEDIA_CLASSES - 1;
+}
+
+/* What was measured, as numbers of kernels (copy.h); 0: what the starting rule has there. */
+struct media_table {
+	uint8_t copy[MEDIA_WRITERS][MEDIA_CLASSES];
+	uint8_t clear[MEDIA_WRITERS][MEDIA_CLASSES];
+};
+
+/* The kernel for len bytes; row: of the table, see MEDIA_WRITERS. */
+const char *media_kernel_for(const struct media *m, bool clear, size_t len, unsigned row);
+
+/* The whole row in words: "movnt512 below 768 bytes, clwb from there". */
+void media_policy_text(const struct media *m, bool clear, unsigned row, char *buf, size_t size);
+
+/* How it came to that: "rule", "measured", or "forced". */
+const char *media_policy_name(const struct media *m);
+
+/*
+ * How to choose: "auto" (the starting rule until a table is set), "rule", "rule:BYTES"
+ * (non-temporal below so many bytes, cached stores from there), or always the kernel of that
+ * name. -EINVAL: no such thing; -ENOTSUP: this CPU cannot, or what it stores would not be
+ * durable here; ret_why as in media_open. Not while other threads use the media.
+ */
+int media_set_flush(struct media *m, const char *how, const char **ret_why);
+
+/*
+ * From now on by this table (NULL: the starting rule), unless media_set_flush said otherwise.
+ * -ENOTSUP, and nothing changes: it names a kernel that this CPU lacks, or that is not durable
+ * on this medium. Not while other threads use the media.
+ */
+int media_set_table(struct media *m, const struct media_table *t);
+
 /* File descriptor of the device or image, -1 for memory. */
 int media_fd(const struct media *m);
 
@@ -96,7 +145,8 @@ void media_store8(struct media *m, uint64_t off, uint64_t value);
 
 /*
  * The flushcache copy: copies and starts writing back, lines at the edges included. Durable
- * after the calling thread's next fence. src may be anywhere and unaligned; it must not overlap.
+ * after the calling thread's next fence. src may be anywhere and unaligned; it must not
+ * overlap.
  */
 void media_copy(struct media *m, uint64_t off, const void *src, size_t len);
 

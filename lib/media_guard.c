@@ -225,3 +225,15 @@ int guard_hash(const void *src, size_t len, uint64_t seed, uint64_t *ret)
 	*ret = hash;
 	return 0;
 }
+
+int guard_run(void (*fn)(void *arg), void *arg)
+{
+	if (sigsetjmp(guard.target, 0))
+		return -EIO;
+	guard.active = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	fn(arg);
+	atomic_signal_fence(memory_order_seq_cst);
+	guard.active = 0;
+	return 0;
+}

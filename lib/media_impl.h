@@ -11,17 +11,28 @@
 #include "media_guard.h"
 #include "util.h"
 
-/* Which kernel runs for which length. The starting rule of lib/DESIGN.md: two and a border. */
-#define MEDIA_RULE_BYTES 768u
+/*
+ * Which kernel runs for what. Two and a border, the starting rule of lib/DESIGN.md or what was
+ * forced; or, once measured, a table by number of writers and size class, whose cells without a
+ * number hold the rule's kernels.
+ */
+#define MEDIA_RULE_BYTES 768u /* where a size class begins */
 struct media_policy {
 	size_t border; /* lengths from here on are large */
 	const struct copy_kernel *small, *large;
+	bool forced;	 /* by media_set_flush: no table counts */
+	bool measured;	 /* the tables below count */
+	bool by_writers; /* their rows differ */
+	const struct copy_kernel *copy[MEDIA_WRITERS][MEDIA_CLASSES];
+	const struct copy_kernel *clear[MEDIA_WRITERS][MEDIA_CLASSES];
 };
 
-static inline const struct copy_kernel *media_policy_choose(const struct media_policy *p,
-							    size_t len)
+static inline const struct copy_kernel *
+media_policy_choose(const struct media_policy *p, bool clear, size_t len, unsigned writers)
 {
-	return len < p->border ? p->small : p->large;
+	if (!p->measured)
+		return len < p->border ? p->small : p->large;
+	return (clear ? p->clear : p->copy)[writers][media_class(len)];
 }
 
 /*
@@ -32,6 +43,11 @@ static inline const struct copy_kernel *media_policy_choose(const struct media_p
 struct media_slot {
 	_Alignas(64) _Atomic uint64_t fences;
 	_Atomic uint64_t flushes, nt_lines, stores8, bytes;
+	/* media_writers: of the policy */
+	atomic_bool storing; /* from a copy to the fence after it */
+	uint8_t row;	     /* the owner's: how many were storing of late, as a table's row */
+	uint16_t ticks;	     /* the owner's: copies since it last looked around */
+	uint32_t average;    /* the owner's: writers seen, in 1/256 */
 };
 
 struct media_shadow;
@@ -87,6 +103,23 @@ static inline void media_slot_add(const struct media *m, const struct media_slot
 				      memory_order_relaxed);
 }
 
+/*
+ * The row of the policy's tables for a store that this thread begins. Nothing is shared: each
+ * thread says in its own slot whether it is storing, and once in a while looks at the others.
+ */
+#define MEDIA_LOOK_EVERY 64
+void media_slot_look(const struct media *m, struct media_slot *slot);
+
+static inline unsigned media_writers(const struct media *m, struct media_slot *slot)
+{
+	if (likely(!m->policy.by_writers) || slot == m->slots)
+		return 0;
+	atomic_store_explicit(&slot->storing, true, memory_order_relaxed);
+	if (unlikely(++slot->ticks >= MEDIA_LOOK_EVERY))
+		media_slot_look(m, slot);
+	return slot->row;
+}
+
 /* ---- media_shadow.c ---- */
 
 int media_shadow_make(struct media *m);
@@ -97,7 +130,18 @@ int media_shadow_clear(struct media *m, uint64_t off, size_t len);
 int media_shadow_read(const struct media *m, uint64_t off, void *dst, size_t len);
 bool media_shadow_touches(const struct media *m, uint64_t off, size_t len);
 
-/* ---- media.c ---- */
+/* ---- media_policy.c ---- */
+
+/*
+ * One kernel on whole lines of the medium, then a fence, past policy, counters and hook, for
+ * measuring. src NULL: zeros. 0, -EIO (faulted; the media does not count as failed), -EROFS.
+ */
+int media_try(const struct media *m, const struct copy_kernel *k, uint64_t off, const void *src,
+	      size_t len);
+/* The starting rule for this media. */
+void media_policy_reset(struct media *m);
+/* The kernel that the rule has for a size class. */
+const struct copy_kernel *media_policy_rule(const struct media *m, unsigned size_class);
 
 /* Chooses kernels and flush for the media's kind. For tests: also as if caches were durable. */
 void media_set_eadr(struct media *m, bool eadr);

@@ -196,6 +196,7 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 		*ret_why = "was not unmounted cleanly and needs a writable device to recover";
 		return -EROFS;
 	}
+	tune_apply(m, &sb); /* a table that cannot be used leaves the starting rule */
 	fs = fs_new(m, &sb, o);
 	/* Recovery writes even for a read-only mount: to private copies if the medium forbids
 	 * it. */

@@ -84,6 +84,8 @@ struct pmemfs_info {
 	bool counters_valid; /* clean: the next three are true */
 	uint64_t free_blocks, used_inodes, dentry_bytes;
 	bool calibrated;
+	int64_t calibrated_when;
+	uint32_t calibrated_cpu; /* CPUID leaf 1 EAX of where that was */
 };
 
 /*
@@ -92,6 +94,32 @@ struct pmemfs_info {
  * ret_why as in media_open. ret is filled as far as known for the last two.
  */
 int pmemfs_probe(struct media *m, struct pmemfs_info *ret, const char **ret_why);
+
+/* ---- store kernels ---- */
+
+struct calibrate_result;
+struct pmemfs_calibrate_options {
+	uint64_t budget_ns; /* how long to measure; 0: one second */
+	/* done of total steps; may be NULL */
+	void (*progress)(void *arg, unsigned done, unsigned total);
+	void *arg;
+};
+
+/*
+ * Measures which store kernel is fastest for what, in free space of the filesystem on m, which
+ * is not mounted, and stores the table in the superblock. ret (calibrate.h) may be NULL. A
+ * crash inside leaves the filesystem as it was. -ENOSPC: no free space in one piece to measure
+ * in; -EIO: the medium failed there; other errors as pmemfs_mount. ret_why as in media_open.
+ */
+int pmemfs_calibrate(struct media *m, const struct pmemfs_calibrate_options *o,
+		     struct calibrate_result *ret, const char **ret_why);
+
+/*
+ * Has the media copy as the table in its superblock says, as mounting does: 0, -ENOENT: there
+ * is none, -EXDEV: it was measured on another model of CPU, -ENOTSUP: it has a kernel that this
+ * CPU lacks or that is not durable here. The starting rule stays then. Errors of pmemfs_probe.
+ */
+int pmemfs_use_calibration(struct media *m);
 
 /* ---- mount ---- */
 

@@ -280,7 +280,9 @@ static void info_fill(struct pmemfs_info *ret, const struct pmemfs_super *sb, un
 	    .free_blocks = get64(sb->free_blocks),
 	    .used_inodes = get64(sb->used_inodes),
 	    .dentry_bytes = get64(sb->dentry_bytes),
-	    .calibrated = get32(sb->calibration.valid),
+	    .calibrated = get32(sb->calibration.valid) == 1,
+	    .calibrated_when = get64(sb->calibration.when),
+	    .calibrated_cpu = get32(sb->calibration.cpu_model),
 	};
 	memcpy(ret->uuid, sb->uuid, sizeof(ret->uuid));
 	memcpy(ret->label, sb->label, PMEMFS_LABEL_MAX);

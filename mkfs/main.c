@@ -25,6 +25,9 @@
 #include "options.h"
 #include "util.h"
 
+/* The measuring proper; with all around it mkfs is done in less than two seconds. */
+#define CALIBRATE_NS 800000000ull
+
 struct target {
 	const struct mkfs_options *o;
 	struct media *media;
@@ -50,7 +53,7 @@ __attribute__((format(printf, 2, 3))) static int fail(const char *path, const ch
 static int target_map(struct target *t)
 {
 	const char *why = "";
-	int r = media_open(t->o->path, t->o->dry ? MEDIA_SHADOW : 0, &t->media, &why);
+	int r = media_open(t->o->path, t->o->dry ? MEDIA_SHADOW : MEDIA_WAIT, &t->media, &why);
 
 	return r ? fail(t->o->path, "%s", why) : 0;
 }
@@ -195,11 +198,33 @@ static int format(struct target *t)
 {
 	char what[192];
 	bool signature = t->o->force && ident_find(t->media, what, sizeof(what)) > 0;
-	int r = pmemfs_format(t->media, &t->o->format);
+	struct pmemfs_format_options format = t->o->format;
+	int r;
+
+	format.root_uid = getuid(); /* who makes it can use it, also without being root */
+	format.root_gid = getgid();
+	r = pmemfs_format(t->media, &format);
 
 	if (!r && signature)
 		r = wipe(t);
 	return r ? format_failed(t->o, r) : 0;
+}
+
+/*
+ * Finds out how to copy to this medium. A filesystem without is as good, if perhaps slower, so
+ * that a failure is only told.
+ */
+static void calibrate(struct target *t)
+{
+	const struct pmemfs_calibrate_options o = {.budget_ns = CALIBRATE_NS};
+	const char *why = "";
+
+	if (t->o->dry || t->o->no_calibrate)
+		return;
+	if (pmemfs_calibrate(t->media, &o, NULL, &why))
+		fprintf(stderr,
+			"mkfs.pmemfs: %s: not calibrated: %s; copies go by the starting rule\n",
+			t->o->path, why);
 }
 
 /* Formats memory of that size: what can be refused is, before a file changes. */
@@ -297,7 +322,7 @@ static const char *durability(enum media_kind kind)
 
 static int report(const struct target *t)
 {
-	char size[32], uuid[UUID_STR_LEN], label[64];
+	char size[32], uuid[UUID_STR_LEN], label[64], copies[512];
 	const struct mkfs_options *o = t->o;
 	struct pmemfs_info info;
 	const char *why;
@@ -317,6 +342,10 @@ static int report(const struct target *t)
 	if (!t->memory)
 		printf("%s: %s\n", media_kind_name(media_kind(t->media)),
 		       durability(media_kind(t->media)));
+	if (!t->memory) {
+		media_policy_text(t->media, false, 0, copies, sizeof(copies));
+		printf("Copies (%s): %s\n", media_policy_name(t->media), copies);
+	}
 	if (o->dry)
 		puts("Nothing was written.");
 	return 0;
@@ -330,7 +359,11 @@ int main(int argc, char **argv)
 
 	if (mkfs_options_parse(argc, argv, &o, &code))
 		return code;
-	code = target_open(&t) || format(&t) || report(&t);
+	code = target_open(&t) || format(&t);
+	if (!code) {
+		calibrate(&t);
+		code = report(&t) != 0;
+	}
 	target_close(&t, code);
 	if (!code && fflush(stdout))
 		code =

@@ -37,7 +37,7 @@ static const char help[] =
     "      --size=SIZE      make the image file, or set its size; on a device, how much\n"
     "                       of it to use (suffixes K, M, G, T)\n"
     "      --shards=N       pieces that work in parallel, 1 to 256 (default: by CPUs)\n"
-    "      --no-calibrate   do not measure the memory's copy speeds\n"
+    "      --no-calibrate   do not measure which instructions copy fastest\n"
     "  -f, --force          format although something else is there\n"
     "  -n, --dry-run        say what would be done, write nothing\n"
     "  -q, --quiet          say nothing when all goes well\n"
@@ -144,7 +144,8 @@ static int parse_one(int c, struct mkfs_options *o)
 		return parse_size(optarg, &o->format.size);
 	case OPT_SHARDS:
 		return parse_shards(optarg, &o->format.shards);
-	case OPT_NO_CALIBRATE: /* nothing is measured yet */
+	case OPT_NO_CALIBRATE:
+		o->no_calibrate = true;
 		return 0;
 	case 'V':
 		puts("mkfs.pmemfs " PMEMFS_VERSION_STRING);

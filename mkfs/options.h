@@ -8,7 +8,7 @@
 struct mkfs_options {
 	const char *path;
 	struct pmemfs_format_options format; /* size: what --size said */
-	bool dry, quiet, force;
+	bool dry, quiet, force, no_calibrate;
 };
 
 /* 0: go on; otherwise the exit code is *ret_code: help or version was asked for, or an error.

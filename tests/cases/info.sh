@@ -23,3 +23,13 @@ for tool in "$MKFS" "$FSCK" "$MOUNT" "$PMEMFS"; do
 	expect_match "$("$tool" --version 2>&1)" "pmemfs.*[0-9]+\.[0-9]+" "$tool --version"
 	expect_match "$("$tool" --help 2>&1)" "usage" "$tool --help"
 done
+
+# Which kernel runs for which size, in text and JSON; the starting rule while nothing was measured.
+expect_equal "$(info calibrated)" false
+expect_equal "$(info medium.policy)" rule
+expect_match "$("$PMEMFS" info "$IMG")" "calibrated: +no"
+expect_match "$("$PMEMFS" info "$IMG")" "copies: +movnt(128|256|512) below 768 bytes, cl(wb|flushopt|flush) from there"
+expect_equal "$(info 'medium.kernels | length')" 4
+expect_match "$(info 'medium.kernels[0].copy."512"')" "^movnt"
+expect_match "$(info 'medium.kernels[0].copy."1024"')" "^cl"
+expect_match "$(info 'medium.kernels[3].clear."2097152"')" "^cl"

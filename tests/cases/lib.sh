@@ -96,7 +96,7 @@ make_fs() {
 	baseline && return
 	rm -f "$IMG"
 	truncate -s "$size" "$IMG"
-	"$MKFS" -q "$@" "$IMG"
+	"$MKFS" -q --no-calibrate "$@" "$IMG"
 }
 
 # mount_fs [OPTION...]

@@ -24,8 +24,17 @@ static const struct field {
 	{                                                                                   \
 #f, offsetof(struct pmemfs_super, f), sizeof(((struct pmemfs_super *)0)->f) \
 	}
-    FIELD(magic),     FIELD(version), FIELD(block_size), FIELD(compat),	     FIELD(incompat),
-    FIELD(ro_compat), FIELD(blocks),  FIELD(shards),	 FIELD(shard_start), FIELD(state),
+    FIELD(magic),
+    FIELD(version),
+    FIELD(block_size),
+    FIELD(compat),
+    FIELD(incompat),
+    FIELD(ro_compat),
+    FIELD(blocks),
+    FIELD(shards),
+    FIELD(shard_start),
+    FIELD(state),
+    FIELD(calibration.cpu_model),
 };
 
 static const struct field *field_find(const char *name)

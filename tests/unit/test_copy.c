@@ -20,7 +20,7 @@ static unsigned char expected[MEDIUM];
 static unsigned char source[MEDIUM + 64] __attribute__((aligned(64)));
 
 static const char *const names[] = {"movnti", "movnt128",   "movnt256", "movnt512", "movdir64b",
-				    "clwb",   "clflushopt", "clflush",	"cached"};
+				    "clwb",   "clflushopt", "clflush",	"cached",   "libpmem"};
 #define NAMES (sizeof(names) / sizeof(*names))
 
 /* Ends the test as skipped, saying so, when this CPU cannot run the kernel. */
@@ -153,6 +153,14 @@ static void test_table(void **state)
 		assert_string_equal(k->name, names[i++]);
 	}
 	assert_int_equal(i, NAMES);
+	/* Numbers are on media: one for each name, and for ever. */
+	for (k = copy_kernels; k->name; k++) {
+		assert_string_equal(k->name, names[k->number - 1]);
+		assert_true(k->number < COPY_NUMBERS);
+		assert_ptr_equal(copy_by_number(k->number), copy_find(k->name));
+	}
+	assert_null(copy_by_number(0));
+	assert_null(copy_by_number(COPY_NUMBERS));
 	assert_null(copy_find("memcpy"));
 	assert_false(copy_known("memcpy"));
 	assert_true(copy_best_nontemporal()->nontemporal);

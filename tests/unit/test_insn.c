@@ -173,8 +173,8 @@ static void test_rows(void **state)
 	for (k = copy_kernels; k->name; k++) {
 		size_t i = 0;
 
-		if (k->needs & ~cpu_features())
-			continue;
+		if ((k->needs & ~cpu_features()) || !strcmp(k->name, "libpmem"))
+			continue; /* libpmem's instructions are its own business */
 		while (strcmp(kernels[i].name, k->name))
 			i++;
 		STEPPED(k->copy(medium + 128, source, 7));

@@ -165,7 +165,9 @@ static void test_rule(void **state)
 {
 	struct media *m = begin(false);
 
-	sizes(m, 1);
+	for (size_t off = 0; off < 64; off++)
+		for (size_t len = 0; len <= 8192; len++)
+			one(m, 4096 + off, len);
 	assert_true(sim.events[MEDIA_EV_NT] && sim.events[MEDIA_EV_STORE] &&
 		    sim.events[MEDIA_EV_FLUSH]);
 	media_close(m);
