@@ -40,7 +40,7 @@ static void rule_broken(void *arg, enum persist_rule rule, const struct event *e
 	(void)line;
 	x->stats.rules[rule]++;
 	uint32_t site = ev ? ev->site : 0;
-	if (x->offenders && site < x->n_offenders)
+	if (x->offenders && site < EXPLORE_STACKS)
 		x->offenders[site][rule]++;
 }
 

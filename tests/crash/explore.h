@@ -18,8 +18,9 @@
 #include "seen.h"
 #include "trace.h"
 
-#define EXPLORE_DEPTH 2 /* a crash, and a crash while recovering from it */
-#define EXPLORE_WHY   4096
+#define EXPLORE_DEPTH  2 /* a crash, and a crash while recovering from it */
+#define EXPLORE_WHY    4096
+#define EXPLORE_STACKS 65536u /* stacks whose broken rules are told apart */
 
 struct explorer;
 
@@ -98,8 +99,7 @@ struct explorer {
 	char why[EXPLORE_WHY];
 	uint64_t failed_hash;
 	/* rule offenders by stack; NULL: not wanted */
-	uint64_t (*offenders)[RULES];
-	uint32_t n_offenders;
+	uint64_t (*offenders)[RULES]; /* [EXPLORE_STACKS] */
 	volatile uint64_t *heartbeat; /* counts states; for a watchdog. May be NULL */
 };
 

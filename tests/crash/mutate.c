@@ -1,33 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mutations. The library is not changed: the tracer leaves out the events of one call site, so
- * that the model of persistence sees a program without that flush or fence. A site is the call
- * stack down to the first function above the media layer. Phase 1 runs the suite and learns the
- * sites and which workloads reach them; phase 2 leaves out each site in turn and runs workloads
- * that reach it until one fails. What no workload notices survives.
+ * Mutations. The library is not changed: the tracer leaves out the events of one call site, or
+ * lets them come one event later, so that the model of persistence sees a program without that
+ * flush or fence, or with neighbours swapped. A site is the place in the library that called
+ * the media layer. First the suite runs unjudged, to learn the sites and which workloads reach
+ * them; then each mutant is tried with workloads that reach its site until one fails. What no
+ * workload notices survives: a flush or fence that is useless, or untested.
  */
 #include "mutate.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "sym.h"
 
-#define REACH_MAX 400 /* workloads tried on a site */
+#define REACH_MAX 2000u /* workloads remembered for a site */
+#define TRIES	  150u	/* workloads tried on a mutant */
+#define KINDS	  2u
+#define PROCESSES 2u
 
-/* One call of media_flush, media_fence, or a copy that flushes, by the library. */
+/* Mutants that survive and are right to: known by function and kind. */
+static const struct {
+	const char *function;
+	enum media_event type;
+	enum mutation_kind kind;
+	const char *why;
+} explained[] = {
+    {"", MEDIA_EV_FENCE, MUT_NONE, ""},
+};
+
 struct site {
 	enum media_event type;
-	uintptr_t caller; /* return address in the function above the media layer */
-	uintptr_t callers_caller;
+	uintptr_t caller, callers_caller; /* return addresses above the media layer */
 	uint64_t hits;
+	uint64_t rules[RULES];
 	uint64_t *reach; /* numbers of workloads in the suite that reach it */
 	unsigned n_reach;
-	bool killed;
-	uint64_t killer;
-	char why[200];
 };
 
 struct suite {
@@ -49,12 +61,17 @@ struct mutator {
 	const struct run_options *o;
 };
 
-/* ---- the suite
- * ---------------------------------------------------------------------------------- */
+/* What the processes found; shared. */
+struct verdict {
+	volatile unsigned tried, killed, explained, survived, idle;
+};
 
-static void suite_add(struct suite *s, enum family f, uint64_t from, uint64_t stride)
+/* ---- the suite ---- */
+
+static void suite_add(struct suite *s, enum family f, uint64_t from, uint64_t to,
+		      uint64_t stride)
 {
-	for (uint64_t i = from; i < family_size(f, 0); i += stride) {
+	for (uint64_t i = from; i < to; i += stride) {
 		s->v = realloc(s->v, (s->n + 1) * sizeof(*s->v));
 		if (!s->v)
 			abort();
@@ -63,14 +80,33 @@ static void suite_add(struct suite *s, enum family f, uint64_t from, uint64_t st
 	}
 }
 
+static void suite_add_all(struct suite *s, enum family f, uint64_t stride)
+{
+	suite_add(s, f, 0, family_size(f, 0), stride);
+}
+
+/* Each word after a clean remount and after a crash: what unmount and recovery left to them. */
+static void suite_add_remounted(struct suite *s)
+{
+	for (unsigned i = 0; i < n_words; i++) {
+		if (strcmp(words[i].name, "remount") && strcmp(words[i].name, "crash"))
+			continue;
+		for (enum start_kind k = START_FRESH; k < STARTS; k += START_AGED) {
+			uint64_t first = ((uint64_t)k * n_words + i) * n_words;
+			suite_add(s, FAMILY_SEQ2, first, first + n_words, 1);
+		}
+	}
+}
+
 static void suite_make(struct suite *s)
 {
-	suite_add(s, FAMILY_CORPUS, 0, 1);
-	suite_add(s, FAMILY_SEQ1, 0, 1);
-	suite_add(s, FAMILY_FORMAT, 0, 1);
-	suite_add(s, FAMILY_UNMOUNT, 0, 3);
-	suite_add(s, FAMILY_COMPACT, 0, 1);
-	suite_add(s, FAMILY_ROLL, 0, 3);
+	suite_add_all(s, FAMILY_CORPUS, 1);
+	suite_add_all(s, FAMILY_SEQ1, 1);
+	suite_add_all(s, FAMILY_FORMAT, 1);
+	suite_add_all(s, FAMILY_UNMOUNT, 3);
+	suite_add_remounted(s);
+	suite_add_all(s, FAMILY_COMPACT, 1);
+	suite_add_all(s, FAMILY_ROLL, 3);
 }
 
 static int suite_run(struct mutator *m, uint64_t number, const struct run_options *o)
@@ -82,8 +118,7 @@ static int suite_run(struct mutator *m, uint64_t number, const struct run_option
 	return run_workload(&m->t, &m->st, &w, o, &op);
 }
 
-/* ---- sites
- * ------------------------------------------------------------------------------------- */
+/* ---- sites ---- */
 
 static bool in_media(const struct mutator *m, uintptr_t addr)
 {
@@ -120,56 +155,54 @@ static void site_reached(struct site *s, uint64_t workload)
 	s->reach[s->n_reach++] = workload;
 }
 
-/* Runs every workload once, unjudged, and notes which sites it reaches. */
+static bool barrier(enum media_event type)
+{
+	return type == MEDIA_EV_FLUSH || type == MEDIA_EV_FENCE;
+}
+
+/* Notes the sites whose stacks were seen more often than hits says. */
+static void learn_one(struct mutator *m, uint64_t workload, uint64_t *hits)
+{
+	for (uint32_t i = 1; i < m->stacks.n && i < EXPLORE_STACKS; i++) {
+		const struct stack *k = &m->stacks.list[i];
+		uint64_t more = k->hits - hits[i];
+		hits[i] = k->hits;
+		if (more == 0 || !barrier(k->type))
+			continue;
+		struct site *s = site_of(m, k);
+		s->hits += more;
+		site_reached(s, workload);
+	}
+}
+
+/* Runs every workload once, unjudged, and notes which sites it reaches and what rules it
+ * breaks. */
 static int learn(struct mutator *m)
 {
+	static uint64_t hits[EXPLORE_STACKS], offenders[EXPLORE_STACKS][RULES];
 	struct run_options quiet = *m->o;
-	quiet.checks = CHECK_TREE;
-	quiet.depth = 1;
 	quiet.dry = true;
 	run_configure(&m->t, &quiet);
 	m->t.x.trace.stacks = &m->stacks;
+	m->t.x.offenders = offenders;
 	for (uint64_t w = 0; w < m->suite.n; w++) {
-		uint64_t before[4096];
-		uint32_t n = m->stacks.n < 4096 ? m->stacks.n : 4096;
-		for (uint32_t i = 1; i < n; i++)
-			before[i] = m->stacks.list[i].hits;
 		if (suite_run(m, w, &quiet))
 			return -1;
-		for (uint32_t i = 1; i < m->stacks.n; i++) {
-			const struct stack *k = &m->stacks.list[i];
-			if (k->type != MEDIA_EV_FLUSH && k->type != MEDIA_EV_FENCE)
-				continue;
-			uint64_t hits = k->hits - (i < n ? before[i] : 0);
-			if (hits == 0)
-				continue;
-			struct site *s = site_of(m, k);
-			s->hits += hits;
-			site_reached(s, w);
-		}
+		learn_one(m, w, hits);
+	}
+	m->t.x.offenders = NULL;
+	for (uint32_t i = 1; i < m->stacks.n && i < EXPLORE_STACKS; i++) {
+		for (unsigned r = 0; r < RULES && barrier(m->stacks.list[i].type); r++)
+			site_of(m, &m->stacks.list[i])->rules[r] += offenders[i][r];
 	}
 	return 0;
 }
 
-/* ---- killing
- * ------------------------------------------------------------------------------------ */
+/* ---- mutants ---- */
 
-static void try_site(struct mutator *m, struct site *s)
+static const char *site_function(const struct mutator *m, const struct site *s)
 {
-	for (unsigned i = 0; i < s->n_reach && !s->killed; i++) {
-		/* Spread over the workloads that reach it, short ones of the corpus first. */
-		uint64_t w = s->reach[i];
-		struct mutation mut = {
-		    .kind = MUT_DROP_CALLER, .type = s->type, .addr = s->caller};
-		m->t.x.trace.mutation = &mut;
-		seen_clear(&m->t.seen);
-		s->killed = suite_run(m, w, m->o) != 0 && mut.fired > 0;
-		s->killer = w;
-		m->t.x.trace.mutation = NULL;
-	}
-	if (s->killed)
-		snprintf(s->why, sizeof(s->why), "%.*s", (int)strcspn(m->t.why, "\n"),
-			 m->t.why);
+	return sym_name(m->syms, s->caller - 1, NULL, NULL);
 }
 
 static const char *site_name(const struct mutator *m, const struct site *s, char *buf,
@@ -180,25 +213,86 @@ static const char *site_name(const struct mutator *m, const struct site *s, char
 	const char *file = "?", *fn = sym_name(m->syms, s->caller - 1, &file, &off);
 	const char *up = sym_name(m->syms, s->callers_caller - 1, NULL, NULL);
 	if (m->syms && sym_line(m->syms, s->caller, line, sizeof(line)))
-		snprintf(buf, size, "%s, %s (called by %s)", line, fn, up);
+		snprintf(buf, size, "%s of %s, %s (for %s)",
+			 s->type == MEDIA_EV_FENCE ? "fence" : "flush", fn, line, up);
 	else
-		snprintf(buf, size, "%s, %s+%u (called by %s)", file, fn, off, up);
+		snprintf(buf, size, "%s of %s+%u, %s (for %s)",
+			 s->type == MEDIA_EV_FENCE ? "fence" : "flush", fn, off, file, up);
 	return buf;
 }
 
-static void row(const struct mutator *m, const struct site *s)
+/* Tries the mutant; true if a workload fails, and which. */
+static bool kill_mutant(struct mutator *m, const struct site *s, struct mutation *mut,
+			uint64_t *ret_workload)
+{
+	uint64_t step = s->n_reach / TRIES + 1;
+	/* The first ones are the corpus; then all over the others. */
+	for (uint64_t i = 0; i < s->n_reach; i += i < 10 ? 1 : step) {
+		seen_clear(&m->t.seen);
+		m->t.x.trace.mutation = mut;
+		*ret_workload = s->reach[i];
+		int r = suite_run(m, s->reach[i], m->o);
+		m->t.x.trace.mutation = NULL;
+		if (r && mut->fired)
+			return true;
+	}
+	return false;
+}
+
+static const char *explanation(const struct mutator *m, const struct site *s,
+			       const struct mutation *mut)
+{
+	for (size_t i = 0; i < sizeof(explained) / sizeof(explained[0]); i++) {
+		if (explained[i].type == s->type && explained[i].kind == mut->kind &&
+		    !strcmp(explained[i].function, site_function(m, s)))
+			return explained[i].why;
+	}
+	return NULL;
+}
+
+static void row(const struct mutator *m, const struct site *s, const struct mutation *mut,
+		bool killed, uint64_t by)
 {
 	static struct workload w;
 	char name[300];
-	printf("%-8s %-5s %8llu  %s\n", s->killed ? "killed" : "SURVIVES",
-	       s->type == MEDIA_EV_FENCE ? "fence" : "flush", (unsigned long long)s->hits,
-	       site_name(m, s, name, sizeof(name)));
-	if (!s->killed)
-		return;
-	workload_make(&w, m->suite.v[s->killer].family, m->suite.v[s->killer].index,
-		      m->o->seed);
-	printf("         by %s: %s\n", w.name, s->why);
+	const char *how = mut->kind == MUT_DROP ? "without" : "late",
+		   *why = explanation(m, s, mut);
+	site_name(m, s, name, sizeof(name));
+	if (killed) {
+		workload_make(&w, m->suite.v[by].family, m->suite.v[by].index, m->o->seed);
+		printf("killed: %s %s\n\tby %s: %.*s\n", how, name, w.name,
+		       (int)strcspn(m->t.why, "\n"), m->t.why);
+	} else if (mut->fired == 0) {
+		printf("no change: %s %s: nothing comes after it\n", how, name);
+	} else {
+		printf("%s: %s %s, %llu times in %u workloads\n\t%s\n",
+		       why ? "explained" : "SURVIVES", how, name,
+		       (unsigned long long)mut->fired, s->n_reach, why ? why : "");
+	}
 }
+
+static void try_mutant(struct mutator *m, size_t number, struct verdict *v)
+{
+	const struct site *s = &m->sites[number / KINDS];
+	struct mutation mut = {.kind = number % KINDS ? MUT_DELAY : MUT_DROP,
+			       .type = s->type,
+			       .caller = s->caller};
+	uint64_t by = 0;
+	bool killed = kill_mutant(m, s, &mut, &by);
+	row(m, s, &mut, killed, by);
+	fflush(stdout);
+	v->tried++;
+	if (killed)
+		v->killed++;
+	else if (mut.fired == 0)
+		v->idle++;
+	else if (explanation(m, s, &mut))
+		v->explained++;
+	else
+		v->survived++;
+}
+
+/* ---- the run ---- */
 
 static int mutator_open(struct mutator *m, const struct run_options *o)
 {
@@ -207,9 +301,13 @@ static int mutator_open(struct mutator *m, const struct run_options *o)
 	m->syms = sym_open();
 	if (trial_open(&m->t))
 		abort();
+	if (!m->syms) {
+		printf("skipped: the program has no symbols\n");
+		return 77;
+	}
 	if (starts_make(&m->st, &m->t)) {
 		printf("FAILED: the start images cannot be made: %s\n", m->t.why);
-		return -1;
+		return 1;
 	}
 	return 0;
 }
@@ -226,38 +324,92 @@ static void mutator_close(struct mutator *m)
 	free(m->suite.v);
 }
 
+static void rules_print(const struct mutator *m)
+{
+	char name[300];
+	for (size_t i = 0; i < m->n; i++) {
+		for (unsigned r = 0; r < RULES; r++) {
+			if (m->sites[i].rules[r])
+				printf("note: %s: %s: %llu of %llu times\n",
+				       persist_rule_names[r],
+				       site_name(m, &m->sites[i], name, sizeof(name)),
+				       (unsigned long long)m->sites[i].rules[r],
+				       (unsigned long long)m->sites[i].hits);
+		}
+	}
+}
+
+static void mutants_run(struct mutator *m, struct verdict *v, double until)
+{
+	pid_t pid[PROCESSES];
+	for (unsigned p = 0; p < PROCESSES; p++) {
+		fflush(NULL);
+		pid[p] = fork();
+		if (pid[p] < 0)
+			abort();
+		if (pid[p])
+			continue;
+		for (size_t i = p; i < m->n * KINDS && crash_clock_real() < until;
+		     i += PROCESSES)
+			try_mutant(m, i, &v[p]);
+		_exit(0);
+	}
+	for (unsigned p = 0; p < PROCESSES; p++) {
+		int status;
+		waitpid(pid[p], &status, 0);
+		if (status)
+			v[p].survived++;
+	}
+}
+
+static int mutants_sum(const struct mutator *m, const struct verdict *v)
+{
+	struct verdict s = {0};
+	for (unsigned p = 0; p < PROCESSES; p++) {
+		s.tried += v[p].tried;
+		s.killed += v[p].killed;
+		s.explained += v[p].explained;
+		s.survived += v[p].survived;
+		s.idle += v[p].idle;
+	}
+	unsigned all = (unsigned)(m->n * KINDS);
+	printf("%u mutants of %zu call sites: %u killed, %u survive explained, %u survive, %u "
+	       "change nothing, %u not tried\n",
+	       all, m->n, s.killed, s.explained, s.survived, s.idle, all - s.tried);
+	return s.survived || s.tried < all ? 1 : 0;
+}
+
 int mutate_run(const struct run_options *o, double budget)
 {
 	static struct mutator m;
-	unsigned killed = 0, tried = 0;
 	struct run_options run = *o;
 	run.depth = 1;
-	if (mutator_open(&m, &run))
-		return 1;
+	run.limit = run.limit ? run.limit : 256;
+	run.pairs = 64;
+	int r = mutator_open(&m, &run);
+	if (r)
+		return r == 77 ? r : 1;
+	struct verdict *v = mmap(NULL, sizeof(*v) * PROCESSES, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (v == MAP_FAILED)
+		abort();
 	suite_make(&m.suite);
 	if (learn(&m)) {
 		printf("FAILED without a mutation: %s\n", m.t.why);
 		return 1;
 	}
-	printf("%zu workloads reach %zu sites\n", m.suite.n, m.n);
+	printf("%zu workloads reach %zu call sites\n", m.suite.n, m.n);
+	rules_print(&m);
 	run_configure(&m.t, &run);
-	double until = budget > 0 ? crash_clock_real() + budget : 1e300;
-	for (size_t i = 0; i < m.n && crash_clock_real() < until; i++) {
-		try_site(&m, &m.sites[i]);
-		row(&m, &m.sites[i]);
-		killed += m.sites[i].killed;
-		tried++;
-	}
-	printf("%u of %u mutants killed, %u survive, %zu not tried\n", killed, tried,
-	       tried - killed, m.n - tried);
+	mutants_run(&m, v, budget > 0 ? crash_clock_real() + budget : 1e300);
+	r = mutants_sum(&m, v);
 	mutator_close(&m);
-	return killed == tried ? 0 : 1;
+	return r;
 }
 
-/* ---- the golden table
- * ---------------------------------------------------------------------------- */
+/* ---- the golden table ---- */
 
-static void golden_row(struct trial *t, const char *name, const struct media_counts *a,
+static void golden_row(const char *name, const struct media_counts *a,
 		       const struct media_counts *b)
 {
 	printf("%-24s %6llu %7llu %8llu %7llu %8llu\n", name,
@@ -266,7 +418,23 @@ static void golden_row(struct trial *t, const char *name, const struct media_cou
 	       (unsigned long long)(b->nt_lines - a->nt_lines),
 	       (unsigned long long)(b->stores8 - a->stores8),
 	       (unsigned long long)(b->bytes - a->bytes));
-	(void)t;
+}
+
+static int golden_word(struct mutator *m, struct workload *w, const struct word *word)
+{
+	workload_clear(w);
+	if (workload_parse(w, word->script) || trial_begin(&m->t, &m->st.s[START_FRESH], false))
+		return -1;
+	for (unsigned k = 0; k < w->n; k++) {
+		struct media_counts a, b;
+		media_count(m->t.x.media, &a);
+		if (trial_op(&m->t, &w->ops[k].op, false, NULL))
+			return -1;
+		media_count(m->t.x.media, &b);
+		if (!w->ops[k].setup)
+			golden_row(word->name, &a, &b);
+	}
+	return trial_end(&m->t, false, false);
 }
 
 int mutate_golden(const struct run_options *o)
@@ -274,30 +442,17 @@ int mutate_golden(const struct run_options *o)
 	static struct mutator m;
 	struct run_options quiet = *o;
 	struct workload w = {0};
-	if (mutator_open(&m, &quiet))
+	int r = mutator_open(&m, &quiet);
+	if (r)
 		return 1;
 	run_configure(&m.t, &quiet);
 	printf("%-24s %6s %7s %8s %7s %8s\n", "operation", "fences", "flushes", "nt lines",
 	       "stores8", "bytes");
-	for (unsigned i = 0; i < n_words; i++) {
-		workload_clear(&w);
-		if (workload_parse(&w, words[i].script) ||
-		    trial_begin(&m.t, &m.st.s[START_FRESH], false))
-			return 1;
-		for (unsigned k = 0; k < w.n; k++) {
-			struct media_counts a, b;
-			media_count(m.t.x.media, &a);
-			if (trial_op(&m.t, &w.ops[k].op, false, NULL)) {
-				printf("FAILED: %s\n", m.t.why);
-				return 1;
-			}
-			media_count(m.t.x.media, &b);
-			if (!w.ops[k].setup)
-				golden_row(&m.t, words[i].name, &a, &b);
-		}
-		trial_end(&m.t, false, false);
-	}
+	for (unsigned i = 0; i < n_words && r == 0; i++)
+		r = golden_word(&m, &w, &words[i]);
+	if (r)
+		printf("FAILED: %s\n", m.t.why);
 	workload_free(&w);
 	mutator_close(&m);
-	return 0;
+	return r ? 1 : 0;
 }

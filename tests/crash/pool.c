@@ -31,6 +31,7 @@ const char *const tier_names[TIERS] = {
  */
 #define PARTS	10u
 #define ENDLESS (1u << 30)
+#define SHUFFLE 2654435761u /* a prime */
 static const struct {
 	double budget;
 	uint64_t limit, nested;
@@ -143,6 +144,8 @@ static void plan_find(const struct pool *p, uint64_t n, enum family *ret_family,
 	uint64_t stride = tiers[p->o->tier].part[i].stride;
 	uint64_t size = family_size(f, tiers[p->o->tier].part[i].sample);
 	uint64_t at = n * stride;
+	if (f == FAMILY_SEQ2 && stride == 1) /* all of them, in an order that mixes them */
+		at = n * SHUFFLE % size;
 	if (!tiers[p->o->tier].part[i].first)
 		at = (at + p->run.seed % stride) % size;
 	*ret_family = f;
@@ -155,7 +158,7 @@ static bool is_endless(const struct pool *p, uint64_t n)
 	enum family f;
 	uint64_t index;
 	plan_find(p, n, &f, &index);
-	return f == FAMILY_RANDOM || (p->o->tier == TIER_LONG && f >= FAMILY_RANDOM);
+	return f == FAMILY_RANDOM || (p->o->tier == TIER_LONG && f >= FAMILY_PAIR);
 }
 
 /* ---- a worker

@@ -136,7 +136,7 @@ bool sym_line(const struct syms *s, uintptr_t addr, char *buf, size_t size)
 	FILE *f = popen(cmd, "r");
 	if (!f)
 		return false;
-	bool ok = fgets(buf, (int)size, f) && buf[0] != '?';
+	bool ok = fgets(buf, (int)size, f) && !strchr(buf, '?');
 	pclose(f);
 	buf[strcspn(buf, "\n (")] = '\0';
 	return ok;

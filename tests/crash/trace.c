@@ -139,48 +139,34 @@ static bool stores(enum media_event type)
 	return type == MEDIA_EV_STORE8 || type == MEDIA_EV_STORE || type == MEDIA_EV_NT;
 }
 
-static bool mutation_matches(struct trace *t, const struct event *ev)
+static bool mutation_matches(const struct trace *t, const struct event *ev)
 {
-	const struct mutation *m = t->mutation;
-	if (m->type != ev->type)
+	const struct stack *k = &t->stacks->list[ev->site];
+	if (t->mutation->type != ev->type || t->mutation->kind == MUT_NONE)
 		return false;
-	switch (m->kind) {
-	case MUT_DROP:
-	case MUT_DELAY:
-		return ev->site == m->stack;
-	case MUT_DROP_CALLER:
-		for (uint32_t i = 0; i < t->stacks->list[ev->site].n; i++) {
-			if (t->stacks->list[ev->site].ret[i] == m->addr)
-				return true;
-		}
-		return false;
-	case MUT_KIND_DROP:
-		return true;
-	default:
-		return false;
+	for (uint32_t i = 0; i < k->n; i++) {
+		if (k->ret[i] == t->mutation->caller)
+			return true;
 	}
+	return false;
 }
 
 /* The event was recorded last; takes it away or puts it behind its successor. */
 static void mutate(struct trace *t)
 {
-	struct mutation *m = t->mutation;
 	struct event *ev = &t->ev[t->n - 1];
 	if (t->held) {
 		struct event tmp = ev[-1];
 		ev[-1] = ev[0];
 		ev[0] = tmp;
 		t->held = false;
-		m->fired++;
+		t->mutation->fired++;
+	} else if (!mutation_matches(t, ev)) {
 		return;
-	}
-	if (!mutation_matches(t, ev))
-		return;
-	m->seen++;
-	if (m->kind == MUT_DELAY) {
+	} else if (t->mutation->kind == MUT_DELAY) {
 		t->held = true;
-	} else if (m->kind != MUT_KIND_DROP || m->seen == m->nth) {
-		m->fired++;
+	} else {
+		t->mutation->fired++;
 		t->n--;
 	}
 }

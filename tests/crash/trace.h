@@ -35,20 +35,14 @@ void stacks_close(struct stacks *s);
 /* What is broken on purpose while events are recorded. */
 enum mutation_kind {
 	MUT_NONE,
-	MUT_DROP,	 /* events of the stack are left out */
-	MUT_DROP_CALLER, /* the same of all stacks whose innermost caller outside media is
-			    `addr` */
-	MUT_DELAY,	 /* the event comes after the next one */
-	MUT_KIND_DROP,	 /* the nth event of a kind is left out */
+	MUT_DROP,  /* its events are left out */
+	MUT_DELAY, /* its events come after the next one */
 };
 struct mutation {
 	enum mutation_kind kind;
 	enum media_event type;
-	uint32_t stack;
-	uintptr_t addr;
-	uint64_t nth;
-	uint64_t seen;	/* events it matched */
-	uint64_t fired; /* events it changed */
+	uintptr_t caller; /* of the events whose stack has this return address */
+	uint64_t fired;	  /* events it changed */
 };
 
 struct trace {
