@@ -200,10 +200,11 @@ static int state_failed(struct explorer *x, const struct crash_state *s,
 	if (x->failed_hash == 0) {
 		x->failed_hash = s->hash ? s->hash : 1;
 		snprintf(x->why, sizeof(x->why),
-			 "%.*s\nthe state: a crash %s%s; pending lines:\n", EXPLORE_WHY / 2,
+			 "%.*s\nthe state: a crash %s%s%s; pending lines:\n", EXPLORE_WHY / 2,
 			 s->why,
 			 s->inside ? "inside the operation" : "after the operation returned",
-			 s->depth ? ", then a crash while recovering" : "");
+			 s->depth ? ", then a crash while recovering" : "",
+			 s->by_fsck ? ", recovered by fsck -y" : "");
 		explain_state(x, a, x->why, sizeof(x->why));
 	}
 	return x->o.keep_going ? 0 : -1;
@@ -227,6 +228,16 @@ static int state_judge(struct explorer *x, struct crash_state *s, const struct a
 	return r;
 }
 
+/* Recovers and judges; then the crashes inside the recovery. */
+static int state_recover(struct explorer *x, struct crash_state *s, const struct assignment *a)
+{
+	if (state_judge(x, s, a))
+		return state_failed(x, s, a);
+	if (s->known || s->depth + 1 >= x->o.depth || x->level[s->depth].trace.n == 0)
+		return 0;
+	return nested(x, s, a);
+}
+
 static int state_visit(void *arg, const struct assignment *a)
 {
 	struct point *pt = arg;
@@ -242,15 +253,17 @@ static int state_visit(void *arg, const struct assignment *a)
 	*(pt->depth ? &x->stats.distinct2 : &x->stats.distinct) += !s.known;
 	s.media = x->level[s.depth].media;
 	s.image = &x->level[s.depth].crash;
-	if (state_judge(x, &s, a))
-		return state_failed(x, &s, a);
-	if (s.known || s.depth + 1 >= x->o.depth || x->level[s.depth].trace.n == 0) {
-		seen_put(x->seen, hash, s.digest);
-		return 0;
+	int r = state_recover(x, &s, a);
+	if (r || s.known)
+		return r;
+	digest = s.digest;
+	if (x->o.fsck_every && pt->depth == 0 && hash % x->o.fsck_every == 0) {
+		s.by_fsck = true;
+		x->stats.fscked++;
+		r = state_recover(x, &s, a);
 	}
-	int r = nested(x, &s, a);
 	if (r == 0)
-		seen_put(x->seen, hash, s.digest);
+		seen_put(x->seen, hash, digest);
 	return r;
 }
 

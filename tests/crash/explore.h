@@ -30,6 +30,7 @@ struct crash_state {
 	struct media *media; /* the image as the crash left it */
 	struct image *image;
 	bool inside;	/* the operation had not returned: its tree before is legal too */
+	bool by_fsck;	/* recover with fsck -y instead of a mount */
 	bool known;	/* this image was judged before: compare the tree, leave the rest out */
 	unsigned depth; /* 1: crash while recovering */
 	uint64_t hash;
@@ -54,6 +55,7 @@ struct explore_options {
 	unsigned depth;	       /* 1: no crashes in recovery; up to EXPLORE_DEPTH */
 	uint64_t nested_limit; /* limit of combinations in recovery; 0: as plan */
 	uint64_t alike;	       /* explore so many recoveries that store the same; 0: all */
+	uint64_t fsck_every;   /* recover one state in so many with fsck -y too; 0: none */
 	bool keep_going;       /* count failures (mutation runs), do not stop at the first */
 };
 
@@ -62,6 +64,7 @@ struct explore_stats {
 	uint64_t states;		     /* assignments visited */
 	uint64_t distinct;		     /* judged: not seen before */
 	uint64_t points2, cover2[COVERS], states2, distinct2; /* in recovery */
+	uint64_t fscked;				      /* judged after fsck -y */
 	uint64_t failures;
 	uint64_t rules[RULES];
 	uint64_t recoveries; /* that stored something */

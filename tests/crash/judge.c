@@ -132,6 +132,20 @@ static bool fsck_problem(void *arg, unsigned code, const char *message, bool fix
 	return false;
 }
 
+/* fsck -y of the image itself. */
+static int fsck_repair(struct crash_state *s)
+{
+	struct pmemfs_check_result res;
+	struct pmemfs_check_options o = {.fix = PMEMFS_FIX_ALL, .force = true};
+	int r = pmemfs_check(s->media, &o, &res);
+	if (r)
+		return bad(s, "fsck -y failed: %s", strerror(-r));
+	if (res.problems != res.fixed)
+		return bad(s, "fsck -y found %llu problems and repaired %llu",
+			   (unsigned long long)res.problems, (unsigned long long)res.fixed);
+	return 0;
+}
+
 /* fsck -n of the image as it is, on shadow pages. */
 static int fsck_clean(struct crash_state *s, bool raw, const char *when,
 		      struct pmemfs_check_result *ret)
@@ -475,6 +489,12 @@ int trial_judge(void *arg, struct crash_state *s)
 	crash_clock_set(CRASH_EPOCH + 1000000, 5);
 	if (fsck)
 		r = fsck_clean(s, true, "of the crashed image", &raw);
+	if (r)
+		goto out;
+	if (s->by_fsck) {
+		r = fsck_repair(s);
+		explore_recovered(s);
+	}
 	if (r)
 		goto out;
 	r = mount_quiet(t, s->media, &fs, &why);

@@ -33,7 +33,8 @@ static void usage(FILE *out)
 	fprintf(out,
 		"usage: crash [--tier short|commit|long] [--budget SECONDS] [--seed N]\n"
 		"             [--model strict|line|adversarial] [--depth 1|2] [--limit N]\n"
-		"             [--checks tree|fsck|use] [--workers N] [--only REGEX]\n"
+		"             [--checks tree|fsck|use] [--fsck-every N] [--workers N] [--only "
+		"REGEX]\n"
 		"             [--failures DIR] [--replay FILE] [--mutate] [--golden] [--list]\n"
 		"\n"
 		"Explores crash states of pmemfs. A tier is a set of workloads that is always\n"
@@ -85,6 +86,9 @@ static void set_option(struct options *o, int c, const char *v)
 	case 'f':
 		o->failures = v;
 		break;
+	case 'F':
+		o->run.fsck_every = strtoull(v, NULL, 0);
+		break;
 	case 'r':
 		o->replay = v;
 		break;
@@ -108,13 +112,23 @@ static void set_option(struct options *o, int c, const char *v)
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option long_options[] = {
-	    {"tier", 1, NULL, 't'},	{"budget", 1, NULL, 'b'},  {"seed", 1, NULL, 's'},
-	    {"model", 1, NULL, 'm'},	{"depth", 1, NULL, 'd'},   {"limit", 1, NULL, 'l'},
-	    {"checks", 1, NULL, 'c'},	{"workers", 1, NULL, 'w'}, {"only", 1, NULL, 'o'},
-	    {"failures", 1, NULL, 'f'}, {"replay", 1, NULL, 'r'},  {"mutate", 0, NULL, 'M'},
-	    {"golden", 0, NULL, 'G'},	{"list", 0, NULL, 'L'},	   {"help", 0, NULL, 'h'},
-	    {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {{"tier", 1, NULL, 't'},
+						     {"budget", 1, NULL, 'b'},
+						     {"seed", 1, NULL, 's'},
+						     {"model", 1, NULL, 'm'},
+						     {"depth", 1, NULL, 'd'},
+						     {"limit", 1, NULL, 'l'},
+						     {"checks", 1, NULL, 'c'},
+						     {"workers", 1, NULL, 'w'},
+						     {"only", 1, NULL, 'o'},
+						     {"failures", 1, NULL, 'f'},
+						     {"fsck-every", 1, NULL, 'F'},
+						     {"replay", 1, NULL, 'r'},
+						     {"mutate", 0, NULL, 'M'},
+						     {"golden", 0, NULL, 'G'},
+						     {"list", 0, NULL, 'L'},
+						     {"help", 0, NULL, 'h'},
+						     {NULL, 0, NULL, 0}};
 	int c;
 	*o = (struct options){
 	    .run = run_defaults, .tier = TIER_COMMIT, .workers = 2, .failures = "."};

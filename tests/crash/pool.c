@@ -284,8 +284,8 @@ static void summary(const struct pool *p)
 	cover("crash points", t.s.points, t.s.cover);
 	cover("in recovery", t.s.points2, t.s.cover2);
 	printf("recoveries that stored something: %llu, of these %llu stored what others that "
-	       "were explored had; filled to the brim: %llu\n",
-	       (ull)t.s.recoveries, (ull)t.s.alike, (ull)t.fills);
+	       "were explored had; recovered by fsck -y too: %llu; filled to the brim: %llu\n",
+	       (ull)t.s.recoveries, (ull)t.s.alike, (ull)t.s.fscked, (ull)t.fills);
 	for (unsigned i = 0; i < RULES; i++) {
 		if (t.s.rules[i])
 			printf("note: %s: %llu times\n", persist_rule_names[i],

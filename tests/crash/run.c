@@ -26,6 +26,7 @@ const struct run_options run_defaults = {
     .alike = 3,
     .checks = CHECK_USE,
     .fill_every = 2000,
+    .fsck_every = 20,
     .seed = 1,
     .steps = 8,
 };
@@ -54,6 +55,7 @@ void run_configure(struct trial *t, const struct run_options *o)
 	    .depth = o->depth,
 	    .nested_limit = o->nested_limit,
 	    .alike = o->alike,
+	    .fsck_every = o->fsck_every,
 	};
 	t->checks = o->checks;
 	t->fill_every = o->fill_every;
@@ -340,11 +342,13 @@ void replay_write(FILE *out, const struct workload *w, const struct run_options 
 		p += n + (p[n] == '\n');
 	}
 	fprintf(out,
-		"model %s\nlimit %llu\npairs %u\nrandom %u\ndepth %u\nnested %llu\nalike "
+		"model %s\nfsck %llu\nlimit %llu\npairs %u\nrandom %u\ndepth %u\nnested "
+		"%llu\nalike "
 		"%llu\nchecks %d\nseed %llu\n",
-		model_words[o->model], (unsigned long long)o->limit, o->pairs, o->random,
-		o->depth, (unsigned long long)o->nested_limit, (unsigned long long)o->alike,
-		o->checks, (unsigned long long)o->seed);
+		model_words[o->model], (unsigned long long)o->fsck_every,
+		(unsigned long long)o->limit, o->pairs, o->random, o->depth,
+		(unsigned long long)o->nested_limit, (unsigned long long)o->alike, o->checks,
+		(unsigned long long)o->seed);
 	workload_print(w, out);
 }
 
@@ -358,6 +362,8 @@ static int set_number(struct run_options *o, const char *key, uint64_t v)
 		o->nested_limit = v;
 	else if (!strcmp(key, "checks") && v <= CHECK_USE)
 		o->checks = (enum trial_checks)v;
+	else if (!strcmp(key, "fsck"))
+		o->fsck_every = v;
 	else if (!strcmp(key, "pairs"))
 		o->pairs = (unsigned)v;
 	else if (!strcmp(key, "random"))

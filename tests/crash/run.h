@@ -17,7 +17,8 @@ struct run_options {
 	uint64_t nested_limit;	/* the same in recovery */
 	uint64_t alike;		/* recoveries that store the same: so many are explored */
 	enum trial_checks checks;
-	unsigned fill_every;
+	unsigned fill_every; /* one state in so many is filled to the brim */
+	uint64_t fsck_every; /* one in so many is recovered by fsck -y too */
 	uint64_t seed;
 	unsigned steps; /* of random workloads */
 	bool dry;	/* follow the events, judge nothing */
