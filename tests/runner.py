@@ -36,7 +36,10 @@ def meson_tests(build):
         suites = [s.split(":", 1)[-1] for s in t["suite"]]
         part = next((s for s in suites if s not in ("long", "pmemfs")), "test")
         name = t["name"].removeprefix(part + " ").replace(" ", "-")
-        yield Test(f"{part}/{name}", t["cmd"], t["timeout"], t["env"],
+        # Targets among the arguments are named relative to the build directory.
+        cmd = [os.path.join(build, a) if os.path.isfile(os.path.join(build, a)) else a
+               for a in t["cmd"]]
+        yield Test(f"{part}/{name}", cmd, t["timeout"], t["env"],
                    tier="long" if "long" in suites else "", alone=not t["is_parallel"])
 
 
