@@ -172,7 +172,7 @@ int run_sequence(const struct config *c, struct sequence *q, bool make, char *wh
 	if (pid < 0)
 		abort();
 	if (!pid) {
-		alarm(c->hang);
+		alarm(c->hang + (unsigned)steps / 20);
 		run(c, t, steps, make);
 		/* exit, so that leaks are found where that is compiled in */
 		exit(0);

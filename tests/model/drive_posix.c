@@ -447,7 +447,6 @@ static int64_t apply(struct posix *p, const struct op *op, struct op_result *res
 
 static void posix_apply(struct driver *d, const struct op *op, struct op_result *res)
 {
-	/* the descriptors of objects are O_PATH: syncfs needs the root's, opened for reading */
 	res->ret = apply(of(d), op, res);
 }
 

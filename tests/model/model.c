@@ -367,10 +367,18 @@ static int64_t look(struct model *m, const struct op *op, struct op_result *res)
 	return readlink_op(m, id, res);
 }
 
-static int64_t apply(struct model *m, const struct op *op, struct op_result *res)
+static int close_all(struct model *m)
 {
 	int k;
 
+	for (k = 0; k < OP_FDS; k++)
+		if (m->handle[k])
+			m_close(m, k);
+	return 0;
+}
+
+static int64_t apply(struct model *m, const struct op *op, struct op_result *res)
+{
 	switch (op->kind) {
 	case OP_CREATE:
 	case OP_MKDIR:
@@ -418,10 +426,7 @@ static int64_t apply(struct model *m, const struct op *op, struct op_result *res
 		return look(m, op, res);
 	case OP_REMOUNT:
 	case OP_CRASH:
-		for (k = 0; k < OP_FDS; k++)
-			if (m->handle[k])
-				m_close(m, k);
-		return 0;
+		return close_all(m);
 	case OP_NONE:
 	case OP_SYNC:
 		return 0;

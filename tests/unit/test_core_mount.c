@@ -334,7 +334,6 @@ static void format_options(void **state)
 	struct corefs c = {.size = size};
 	struct pmemfs_info info;
 	struct pmemfs_attr a;
-	struct media *small;
 	const char *why;
 
 	c.mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -361,29 +360,42 @@ static void format_options(void **state)
 	assert_int_equal(pmemfs_probe(c.media, &info, &why), 0);
 	assert_true(info.clean && info.counters_valid);
 	assert_int_equal(info.used_inodes, 1);
-	/* what does not fit or is no option */
-	o.size = size + 4096;
-	assert_int_equal(pmemfs_format(c.media, &o), -EFBIG);
+	media_close(c.media);
+	munmap(c.mem, size);
+}
+
+/* What does not fit or is no option changes nothing; a medium that became smaller is refused.
+ */
+static void format_errors(void **state)
+{
+	struct corefs *c = *state;
+	struct pmemfs_format_options o = {.size = c->size + 4096};
+	struct pmemfs_info info;
+	struct pmemfs *fs = NULL;
+	struct media *small;
+	const char *why;
+
+	assert_int_equal(pmemfs_unmount(c->fs), 0);
+	c->fs = NULL;
+	assert_int_equal(pmemfs_format(c->media, &o), -EFBIG);
 	o.size = 1 << 20;
-	assert_int_equal(pmemfs_format(c.media, &o), -EFBIG);
+	assert_int_equal(pmemfs_format(c->media, &o), -EFBIG);
 	o.size = 0;
 	o.shards = 257;
-	assert_int_equal(pmemfs_format(c.media, &o), -EINVAL);
+	assert_int_equal(pmemfs_format(c->media, &o), -EINVAL);
 	o.shards = 0;
 	o.label = "a label of more than 32 bytes, no";
-	assert_int_equal(pmemfs_format(c.media, &o), -EINVAL);
-	/* none of that touched it; a medium that became smaller is refused */
-	assert_int_equal(pmemfs_probe(c.media, &info, &why), 0);
-	media_close(c.media);
-	assert_int_equal(media_open_memory(c.mem, 20 << 20, 0, &small), 0);
+	assert_int_equal(pmemfs_format(c->media, &o), -EINVAL);
+	assert_int_equal(pmemfs_probe(c->media, &info, &why), 0);
+	assert_int_equal(info.mounts, 1);
+	assert_int_equal(media_open_memory(c->mem, 20 << 20, 0, &small), 0);
 	why = NULL;
 	assert_int_equal(pmemfs_probe(small, &info, &why), -ENOSPC);
 	assert_non_null(why);
-	assert_int_equal(info.size, 32 << 20);
-	assert_int_equal(pmemfs_mount(small, &(struct pmemfs_options){0}, &c.fs, &why),
-			 -ENOSPC);
+	assert_int_equal(info.size, c->size);
+	assert_int_equal(pmemfs_mount(small, NULL, &fs, &why), -ENOSPC);
+	assert_null(fs);
 	media_close(small);
-	munmap(c.mem, size);
 }
 
 int main(void)
@@ -393,7 +405,7 @@ int main(void)
 	    CORE_TEST(recovery_threads),      CORE_TEST(read_only),
 	    CORE_TEST(on_private_copies),     CORE_TEST(switching),
 	    cmocka_unit_test(any_shards),     CORE_TEST(other_cpus),
-	    cmocka_unit_test(format_options),
+	    cmocka_unit_test(format_options), CORE_TEST(format_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
