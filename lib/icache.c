@@ -240,16 +240,18 @@ static void free_orphan(struct pmemfs *fs, struct inode *i)
 	itable_free(fs, i->ino);
 }
 
-/* A log that its state would not need the half of gives the blocks back. */
+/*
+ * A log whose state would fit into the slot, or is less than half of it. As with any compaction
+ * the log must double before the next, so that one who comes and goes does not cause many.
+ */
 static bool wants_tidy(const struct inode *i)
 {
-	uint64_t size = inode_state_size(i), blocks = 0;
+	uint64_t size;
 
-	for (uint32_t k = 0; k < i->log.nseg; k++)
-		blocks += i->log.seg[k].blocks;
-	if (size <= PMEMFS_AREA_SIZE - LOG_LINK_SIZE)
-		return blocks;
-	return blocks >= 2 * DIV_UP(size, PMEMFS_BLOCK_SIZE);
+	if (!i->log.nseg)
+		return false;
+	size = inode_state_size(i);
+	return size <= PMEMFS_AREA_SIZE - LOG_LINK_SIZE || i->log.bytes > 2 * size;
 }
 
 static bool has_last_work(const struct pmemfs *fs, const struct inode *i)
