@@ -151,22 +151,22 @@ static bool mutation_matches(const struct trace *t, const struct event *ev)
 	return false;
 }
 
-/* The event was recorded last; takes it away or puts it behind its successor. */
+/* The event was recorded last; takes it away, or keeps it for later. */
 static void mutate(struct trace *t)
 {
 	struct event *ev = &t->ev[t->n - 1];
 	if (t->held) {
-		struct event tmp = ev[-1];
-		ev[-1] = ev[0];
-		ev[0] = tmp;
+		bool comes = t->late.type == MEDIA_EV_FENCE ? stores(ev->type)
+							    : ev->type == MEDIA_EV_FENCE;
+		if (!comes)
+			return;
+		*event_add(t) = t->late;
 		t->held = false;
 		t->mutation->fired++;
-	} else if (!mutation_matches(t, ev)) {
-		return;
-	} else if (t->mutation->kind == MUT_DELAY) {
-		t->held = true;
-	} else {
-		t->mutation->fired++;
+	} else if (mutation_matches(t, ev)) {
+		t->held = t->mutation->kind == MUT_DELAY;
+		t->late = *ev;
+		t->mutation->fired += !t->held;
 		t->n--;
 	}
 }
@@ -219,6 +219,8 @@ void trace_return(struct trace *t)
 
 void trace_seal(struct trace *t)
 {
+	if (t->held) /* nothing came after it */
+		*event_add(t) = t->late;
 	for (size_t i = 0; i < t->n; i++) {
 		if (stores(t->ev[i].type))
 			t->ev[i].bytes = t->bytes + (uintptr_t)t->ev[i].bytes;

@@ -36,7 +36,7 @@ void stacks_close(struct stacks *s);
 enum mutation_kind {
 	MUT_NONE,
 	MUT_DROP,  /* its events are left out */
-	MUT_DELAY, /* its events come after the next one */
+	MUT_DELAY, /* a fence comes after the next store, a flush after the next fence */
 };
 struct mutation {
 	enum mutation_kind kind;
@@ -56,7 +56,8 @@ struct trace {
 	struct stacks *stacks; /* NULL: not recorded */
 	uintptr_t frame_top;   /* frames at and above this address are the explorer's */
 	struct mutation *mutation;
-	bool held; /* MUT_DELAY: the last event waits for its successor */
+	bool held; /* MUT_DELAY: this event waits for what it is to come after */
+	struct event late;
 	/* detection of stores round the hook */
 	uint8_t *shadow; /* NULL: off */
 	size_t size;
