@@ -108,8 +108,9 @@ struct pmemfs_calibrate_options {
 /*
  * Measures which store kernel is fastest for what, in free space of the filesystem on m, which
  * is not mounted, and stores the table in the superblock. ret (calibrate.h) may be NULL. A
- * crash inside leaves the filesystem as it was. -ENOSPC: no free space in one piece to measure
- * in; -EIO: the medium failed there; other errors as pmemfs_mount. ret_why as in media_open.
+ * crash inside leaves a filesystem that the next mount recovers. -ENOSPC: no free space in one
+ * piece to measure in; -EIO: the medium failed there; other errors as pmemfs_mount. ret_why as
+ * in media_open.
  */
 int pmemfs_calibrate(struct media *m, const struct pmemfs_calibrate_options *o,
 		     struct calibrate_result *ret, const char **ret_why);

@@ -4,10 +4,10 @@
  *
  * 1. A table counts only on the model of CPU it was measured on, and only as a whole. Nothing
  *    that a table says can make a store less durable: media_set_table sees to it.
- * 2. Measuring overwrites free blocks of a filesystem that is clean and not mounted, so among
- *    them the saved free list. Crash before the superblock is written: it is still the old one,
- *    whose list does not verify, so that the next mount scans for free space. Behind it: table
- *    and new list are one superblock's.
+ * 2. Measuring overwrites free blocks of a filesystem that is clean and not mounted, the saved
+ *    free list among them. So the superblock loses its clean mark before. Crash from there on:
+ *    the next mount finds the free space by a scan, as after any crash. When all is done,
+ * table, new list and mark come with one superblock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -109,11 +109,21 @@ static void put_table(struct pmemfs_super *sb, const struct media_table *t)
 	memcpy(c->clear, t->clear, sizeof(c->clear));
 }
 
-/* Stores what was measured, and the free list anew, which measuring has overwritten. */
-static int store(struct pmemfs *fs, const char **ret_why)
+/* From here on a crash is one: the saved list is not to be believed. */
+static int begin(struct pmemfs *fs, const char **ret_why)
+{
+	fs->sb.state = put32(get32(fs->sb.state) & ~PMEMFS_STATE_CLEAN);
+	fs->sb.saved_list = put64(0);
+	*ret_why = "cannot be written: the medium failed";
+	return super_write(fs->media, &fs->sb);
+}
+
+/* Clean again, with the free list anew and what was measured. */
+static int end(struct pmemfs *fs, const char **ret_why)
 {
 	int err = saved_write(fs);
 
+	fs->sb.state = put32(get32(fs->sb.state) | PMEMFS_STATE_CLEAN);
 	if (!err)
 		err = super_write(fs->media, &fs->sb);
 	if (!err)
@@ -135,6 +145,9 @@ static int open_clean(struct media *m, struct pmemfs **ret, const char **ret_why
 	*ret_why = "has features that allow only reading: use a newer pmemfs";
 	if (get64(sb.ro_compat) & ~PMEMFS_ROCOMPAT_KNOWN)
 		return -EPROTONOSUPPORT;
+	*ret_why = "was found to have errors: run fsck.pmemfs";
+	if (get32(sb.state) & PMEMFS_STATE_ERROR)
+		return -EIO;
 	fs = fs_new(m, &sb, &options);
 	*ret_why = "has no valid list of free space: mount it once";
 	err = fs->was_clean ? saved_read(fs) : -EUCLEAN;
@@ -157,32 +170,44 @@ static int make_clean(struct media *m, const char **ret_why)
 	return pmemfs_unmount(fs);
 }
 
+/* Opens it, after a mount if need be. */
+static int open_or_clean(struct media *m, struct pmemfs **ret, const char **ret_why)
+{
+	int err;
+
+	*ret_why = "is read-only";
+	if (media_readonly(m))
+		return -EROFS;
+	err = open_clean(m, ret, ret_why);
+	if (err == -EUCLEAN)
+		err = make_clean(m, ret_why);
+	else
+		return err;
+	return err ? err : open_clean(m, ret, ret_why);
+}
+
 int pmemfs_calibrate(struct media *m, const struct pmemfs_calibrate_options *o,
 		     struct calibrate_result *ret, const char **ret_why)
 {
 	struct calibrate_result *result = xcalloc(1, sizeof(*result));
 	struct pmemfs *fs = NULL;
 	const char *why;
-	int stored, err = media_readonly(m) ? -EROFS : open_clean(m, &fs, ret_why);
+	int ended, err = open_or_clean(m, &fs, ret_why);
 
-	if (err == -EROFS)
-		*ret_why = "is read-only";
-	if (err == -EUCLEAN) {
-		err = make_clean(m, ret_why);
-		if (!err)
-			err = open_clean(m, &fs, ret_why);
-	}
+	if (!err)
+		err = begin(fs, ret_why);
 	if (!err) {
 		err = measure(fs, o, result, ret_why);
 		if (!err)
 			put_table(&fs->sb, &result->table);
-		stored = store(fs, &why);
-		if (!err && stored) {
-			err = stored;
+		ended = end(fs, &why);
+		if (!err && ended) {
+			err = ended;
 			*ret_why = why;
 		}
-		fs_delete(fs);
 	}
+	if (fs)
+		fs_delete(fs);
 	if (!err)
 		media_set_table(m, &result->table);
 	if (!err && ret)

@@ -431,6 +431,63 @@ static void test_foreign(void **state)
 	close_anonymous(m);
 }
 
+/*
+ * A crash while it measures, or rather at each of its fences: the medium as it is then mounts,
+ * has its file, and nothing wrong with it.
+ */
+static struct {
+	char *copy[8];
+	unsigned n;
+} crash;
+
+static void copy_at_fence(void *arg, enum media_event ev, uint64_t off, const void *bytes,
+			  size_t len)
+{
+	struct media *m = arg;
+
+	if (ev != MEDIA_EV_FENCE)
+		return;
+	assert_true(crash.n < ARRAY_LEN(crash.copy));
+	crash.copy[crash.n] =
+	    mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(crash.copy[crash.n++], m->base, SIZE);
+}
+
+static void test_crash(void **state)
+{
+	const struct pmemfs_calibrate_options o = {.budget_ns = 20000000};
+	struct pmemfs_check_options check = {.fix = PMEMFS_FIX_SAFE, .force = true};
+	struct pmemfs_check_result result;
+	struct media *m = open_anonymous(), *copy;
+	struct pmemfs_attr a;
+	struct pmemfs *fs;
+	const char *why;
+
+	format(m);
+	assert_int_equal(pmemfs_mount(m, NULL, &fs, &why), 0);
+	assert_int_equal(
+	    pmemfs_make(fs, 1, "f", S_IFREG | 0600, 0, 0, NULL, &(struct pmemfs_cred){0}, &a),
+	    0);
+	assert_int_equal(pmemfs_unmount(fs), 0);
+	media_set_hook(m, copy_at_fence, m);
+	assert_int_equal(pmemfs_calibrate(m, &o, NULL, &why), 0);
+	media_set_hook(m, NULL, NULL);
+	assert_int_equal(crash.n, 5); /* mark: 2, free list, table: 2 */
+	for (unsigned i = 0; i < crash.n; i++) {
+		assert_int_equal(media_open_memory(crash.copy[i], SIZE, 0, &copy), 0);
+		assert_int_equal(pmemfs_check(copy, &check, &result), 0);
+		assert_int_equal(result.problems, 0);
+		assert_int_equal(result.files, 1);
+		assert_int_equal(pmemfs_mount(copy, NULL, &fs, &why), 0);
+		assert_int_equal(pmemfs_lookup(fs, 1, "f", &a), 0);
+		assert_int_equal(pmemfs_unmount(fs), 0);
+		assert_int_equal(pmemfs_check(copy, &check, &result), 0);
+		assert_int_equal(result.problems, 0);
+		close_anonymous(copy);
+	}
+	close_anonymous(m);
+}
+
 /* A full filesystem has no place to measure in; that is said, and nothing is lost. */
 static void test_full(void **state)
 {
@@ -470,7 +527,8 @@ int main(void)
 	    cmocka_unit_test(test_writers),	   cmocka_unit_test(test_repeats_simulated),
 	    cmocka_unit_test(test_limits),	   cmocka_unit_test(test_real),
 	    cmocka_unit_test(test_fault),	   cmocka_unit_test(test_stored),
-	    cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_full),
+	    cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_crash),
+	    cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests_name("calibrate", tests, NULL, NULL);
