@@ -135,12 +135,20 @@ static int run_passes(struct check *c)
 static int finish(struct check *c)
 {
 	struct pmemfs *fs = c->fs;
+	int r;
 
 	if (c->o->fix == PMEMFS_FIX_NONE || c->refused)
 		return 0;
 	/* Without the clean mark, a mount counts and collects for itself. */
 	if (c->unsound)
 		return c->recount ? check_dirty(c) : 0;
+	/*
+	 * The list that the superblock refers to is about to be written over: a crash in between
+	 * must find one that is not clean, which refers to none.
+	 */
+	r = check_dirty(c);
+	if (r)
+		return r;
 	fs->sb.state = put32(0);
 	if (!c->o->no_data)
 		fs->sb.checked = put64((uint64_t)time(NULL));
