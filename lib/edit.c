@@ -127,13 +127,17 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	return 0;
 }
 
-/* The copy before the checksums: they are made while the lines are being written back. */
+/*
+ * The checksums before the copy: behind it, their loads would wait for its stores wherever source
+ * and block have the same place in their 4 KiB page (the processor compares only those bits), as
+ * they mostly have.
+ */
 static void store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, const char *src)
 {
-	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
 	add_extent(ed, b, n, block, 0);
 	for (uint64_t k = 0; k < n; k++)
 		add_csum(ed, src + k * PMEMFS_BLOCK_SIZE, PMEMFS_BLOCK_SIZE, block + k);
+	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
 	ed->dirty = true;
 }
 
@@ -205,9 +209,9 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 static void store_block(struct edit *ed, uint64_t b, uint64_t block, const char *bytes,
 			uint32_t from, uint32_t valid)
 {
-	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
 	add_extent(ed, b, 1, block, 0);
 	add_csum(ed, bytes, valid, block);
+	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
 	ed->dirty = true;
 }
 
