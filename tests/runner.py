@@ -143,6 +143,7 @@ class Runner:
         self.args, self.scratch = args, scratch
         self.counts = {"ok": 0, "FAIL": 0, "skip": 0}
         self.lock = threading.Lock()
+        self.running, self.stopped = set(), False
         self.logs = os.path.join(args.build, "testlog")
         os.makedirs(self.logs, exist_ok=True)
 
@@ -171,6 +172,7 @@ class Runner:
             p = subprocess.Popen(self.command(test), stdin=subprocess.DEVNULL, stdout=out,
                                  stderr=subprocess.STDOUT, cwd=folder, start_new_session=True,
                                  env=self.environment(test, folder))
+            self.running.add(p)
             try:
                 code = p.wait(limit)
             except subprocess.TimeoutExpired:
@@ -184,11 +186,20 @@ class Runner:
             except ProcessLookupError:
                 pass
             p.wait()
+            self.running.discard(p)
             problems += clean_up(folder) + sanitizer_reports(folder)
             out.write("".join(f"{line}\n" for line in problems))
         return code, problems
 
+    def stop(self, signum, frame):
+        """Ends the tests that run, so that each is cleaned up after, and starts no other."""
+        self.stopped = True
+        for p in list(self.running):
+            os.killpg(p.pid, signal.SIGKILL)
+
     def run(self, test):
+        if self.stopped:
+            return
         folder = os.path.join(self.scratch, re.sub(r"[^\w.-]", "-", test.name))
         log = os.path.join(self.logs, re.sub(r"[^\w.-]", "-", test.name) + ".log")
         os.mkdir(folder, 0o755)
@@ -254,6 +265,8 @@ def main():
     scratch = tempfile.mkdtemp(prefix="pmemfs-tests.", dir="/dev/shm")
     os.chmod(scratch, 0o755)
     runner = Runner(args, scratch)
+    signal.signal(signal.SIGINT, runner.stop)
+    signal.signal(signal.SIGTERM, runner.stop)
     try:
         runner.run_all(tests)
     finally:
@@ -267,7 +280,7 @@ def main():
             f.write(f"{passed} {failed} {skipped}\n")
     else:
         print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed or not passed + skipped else 0
+    return 1 if failed or runner.stopped or not passed + skipped else 0
 
 
 if __name__ == "__main__":
