@@ -375,15 +375,27 @@ static int remount(const struct use *u, struct pmemfs **ret)
 	return trial_mount(u->t, u->s->media, ret, u->s->why, sizeof(u->s->why));
 }
 
-/* The remounted filesystem shows what v shows. */
-static int same_again(const struct use *u, const struct view *v)
+/* What is seen after use is v but for times; what a clean remount then shows is all the same.
+ */
+static int remount_same(struct use *u, struct pmemfs **fs, const struct view *v)
 {
 	struct view w;
 	if (view_take(u->t, u->s, u->fs, &w))
 		return -1;
+	uint64_t used = view_digest(&w, true);
 	bool same = view_digest(v, false) == view_digest(&w, false);
 	view_clear(&w);
-	return same ? 0 : bad(u->s, "the tree after use and a clean remount is another one");
+	if (!same)
+		return bad(u->s,
+			   "files and directories that were made and removed left traces");
+	if (remount(u, fs))
+		return -1;
+	u->fs = *fs;
+	if (view_take(u->t, u->s, u->fs, &w))
+		return -1;
+	same = used == view_digest(&w, true);
+	view_clear(&w);
+	return same ? 0 : bad(u->s, "a clean remount shows another tree");
 }
 
 /*
@@ -411,15 +423,46 @@ static int use_and_delete(struct use *u, struct pmemfs **fs, const struct view *
 		return -1;
 	if (t->fill_every && u->s->hash % t->fill_every == 0 && fill(u))
 		return -1;
-	if (remount(u, fs))
-		return -1;
-	u->fs = *fs;
-	if (same_again(u, v) || fsck_clean(u->s, false, "after use and a clean remount", &res))
+	if (remount_same(u, fs, v) ||
+	    fsck_clean(u->s, false, "after use and a clean remount", &res))
 		return -1;
 	if (delete_below(u, v, 0) || remount(u, fs))
 		return -1;
 	u->fs = *fs;
 	return all_free(u);
+}
+
+/* ---- read-only ---- */
+
+#define READONLY_EVERY 32u
+
+/* A read-only mount of a medium that cannot be written: the digest of what it shows. */
+static int judge_readonly(struct trial *t, struct crash_state *s, uint64_t *ret_digest)
+{
+	struct pmemfs_options o = {
+	    .readonly = true, .recovery_threads = 1, .report = report, .report_arg = t};
+	const char *why = "";
+	struct media *m;
+	struct pmemfs *fs;
+	struct view v;
+	if (media_open_memory(s->image->mem, s->image->size, MEDIA_SHADOW, &m))
+		return bad(s, "no memory for a read-only mount");
+	t->report[0] = '\0';
+	int r = pmemfs_mount(m, &o, &fs, &why);
+	if (r) {
+		media_close(m);
+		return bad(s, "it does not mount read-only: %s (%s)", strerror(-r), why);
+	}
+	r = view_take(t, s, fs, &v);
+	if (r == 0) {
+		*ret_digest = view_digest(&v, true);
+		view_clear(&v);
+	}
+	if (r == 0 && t->report[0])
+		r = bad(s, "mounting read-only reported damage: %s", t->report);
+	pmemfs_abandon(fs);
+	media_close(m);
+	return r;
 }
 
 /* ---- the whole
@@ -452,10 +495,15 @@ static int judge_mounted(struct trial *t, struct crash_state *s, struct pmemfs *
 	if (r == 0 && rest && res.free_blocks != st.bfree)
 		r = bad(s, "statfs says %llu blocks are free, fsck %llu",
 			(unsigned long long)st.bfree, (unsigned long long)res.free_blocks);
+	if (r == 0 && st.files - st.ffree != v.n_inodes)
+		r = bad(s, "statfs says %llu inodes are used, but %zu can be seen",
+			(unsigned long long)(st.files - st.ffree), v.n_inodes);
 	struct use u = {t, s, *fs, t->start->full};
 	if (r == 0 && rest && t->checks >= CHECK_USE)
 		r = use_and_delete(&u, fs, &v);
 	view_clear(&v);
+	if (r == 0 && t->report[0])
+		r = bad(s, "using it reported damage: %s", t->report);
 	return r;
 }
 
@@ -483,12 +531,16 @@ int trial_judge(void *arg, struct crash_state *s)
 	const char *why = "";
 	struct timespec then = crash_clock();
 	bool fsck = !s->known && t->checks >= CHECK_FSCK && !(t->formatting && s->inside);
+	uint64_t shown = 0;
 	bool captured = capture_image(t, s);
 	int r = 0;
 	/* Nothing that recovery does may look like the time of an operation. */
 	crash_clock_set(CRASH_EPOCH + 1000000, 5);
 	if (fsck)
 		r = fsck_clean(s, true, "of the crashed image", &raw);
+	bool readonly = fsck && s->hash % READONLY_EVERY == 0;
+	if (r == 0 && readonly)
+		r = judge_readonly(t, s, &shown);
 	if (r)
 		goto out;
 	if (s->by_fsck) {
@@ -505,6 +557,8 @@ int trial_judge(void *arg, struct crash_state *s)
 	}
 	explore_recovered(s);
 	r = judge_mounted(t, s, &fs);
+	if (r == 0 && readonly && shown != s->digest)
+		r = bad(s, "mounted read-only it showed another tree than mounted");
 	if (r == 0 && captured)
 		capture_model(t, s);
 out:
