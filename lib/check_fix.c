@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "namei.h"
 
 #define NSEC	   1000000000
 #define LOST_FOUND "lost+found"
@@ -42,73 +43,6 @@ void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino)
 {
 	check_fix_later(c, kind, ino, 0);
 	c->fix[c->fixes - 1].quiet = true;
-}
-
-/* ---- records ---- */
-
-/* Room for one removal and one addition. */
-struct dir_record {
-	struct pmemfs_dirup u;
-	uint8_t data[8 + PMEMFS_DENTRY_SIZE(PMEMFS_NAME_MAX)] __attribute__((aligned(8)));
-};
-
-/* Neither removals nor additions change the directory's time: nobody used it. */
-static void dir_record_begin(struct dir_record *r, const struct inode *dir)
-{
-	*r = (struct dir_record){.u.h.type = REC_DIR};
-	r->u.time_sec = put64(dir->attr.mtime.tv_sec);
-	r->u.time_nsec = put32(dir->attr.mtime.tv_nsec);
-	r->u.h.len = put16(sizeof(r->u) / 8);
-}
-
-static void dir_record_del(struct dir_record *r, const struct dent *e)
-{
-	le64 cookie = put64(e->cookie);
-
-	memcpy(r->data, &cookie, sizeof(cookie));
-	r->u.dels = 1;
-	r->u.h.len = put16((sizeof(r->u) + sizeof(cookie)) / 8);
-}
-
-static void dir_record_add(struct dir_record *r, const struct inode *dir, const char *name,
-			   unsigned len, uint64_t ino, unsigned type)
-{
-	struct pmemfs_dentry *e = (void *)(r->data + 8u * r->u.dels);
-
-	*e = (struct pmemfs_dentry){put64(ino), put64(dir->dir.next_cookie), type, len};
-	memcpy(e->name, name, len);
-	r->u.adds = 1;
-	r->u.h.len = put16(get16(r->u.h.len) + PMEMFS_DENTRY_SIZE(len) / 8);
-}
-
-struct attr_record {
-	struct pmemfs_update u;
-	le64 field[2];
-};
-
-/* mask: UP_NLINK, UP_PARENT or both. */
-static void attr_record_make(struct attr_record *r, const struct inode *i, unsigned mask,
-			     uint64_t nlink, uint64_t parent)
-{
-	unsigned n = 0;
-
-	*r = (struct attr_record){.u.h.type = REC_UPDATE, .u.mask = put16(mask)};
-	r->u.ctime_sec = put64(i->attr.ctime.tv_sec);
-	r->u.ctime_nsec = put32(i->attr.ctime.tv_nsec);
-	if (mask & UP_NLINK)
-		r->field[n++] = put64(nlink);
-	if (mask & UP_PARENT)
-		r->field[n++] = put64(parent);
-	r->u.h.len = put16((sizeof(r->u) + n * 8) / 8);
-}
-
-static int commit_record(struct check *c, struct inode *i, struct pmemfs_rec *rec)
-{
-	struct txn t;
-
-	txn_begin(&t, c->fs, ALLOC_RESERVE);
-	txn_add(&t, i, rec);
-	return txn_commit(&t);
 }
 
 /* ---- one inode ---- */
@@ -176,14 +110,16 @@ static int fix_restate(struct check *c, uint64_t ino)
 
 static int fix_attr(struct check *c, uint64_t ino, unsigned mask, uint64_t value)
 {
-	struct attr_record rec;
+	struct attr_rec rec;
 	struct inode *i;
+	struct txn t;
 	int r = inode_open(c->fs, ino, true, &i);
 
 	if (r)
 		return r;
-	attr_record_make(&rec, i, mask, value, value);
-	r = commit_record(c, i, &rec.u.h);
+	txn_begin(&t, c->fs, ALLOC_RESERVE);
+	attr_rec_put(&rec, &t, i, i->attr.ctime, mask, (uint32_t)value, value);
+	r = txn_commit(&t);
 	inode_close(c->fs, i);
 	return r;
 }
@@ -208,15 +144,25 @@ static int fix_free(struct check *c, uint64_t ino)
 
 /* ---- entries ---- */
 
+/* Removals and additions leave the directory's time as it is: nobody used it. */
+static int commit_entries(struct check *c, struct inode *dir, struct dir_rec *rec)
+{
+	struct txn t;
+
+	txn_begin(&t, c->fs, ALLOC_RESERVE);
+	dir_rec_put(rec, &t, dir);
+	return txn_commit(&t);
+}
+
 static int remove_entry(struct check *c, struct inode *dir, const struct dent *e)
 {
-	struct dir_record rec;
+	struct dir_rec rec;
 
 	if (!e)
 		return -ENOENT;
-	dir_record_begin(&rec, dir);
-	dir_record_del(&rec, e);
-	return commit_record(c, dir, &rec.u.h);
+	dir_rec_begin(&rec, dir->attr.mtime);
+	dir_rec_del(&rec, e);
+	return commit_entries(c, dir, &rec);
 }
 
 static int fix_entry(struct check *c, uint64_t ino, uint64_t cookie)
@@ -235,7 +181,8 @@ static int fix_entry_type(struct check *c, uint64_t ino, uint64_t cookie)
 {
 	const struct check_inode *ci;
 	const struct dent *e;
-	struct dir_record rec;
+	char name[PMEMFS_NAME_MAX + 1] = {0};
+	struct dir_rec rec;
 	struct inode *dir;
 	int r = inode_open(c->fs, ino, true, &dir);
 
@@ -244,10 +191,11 @@ static int fix_entry_type(struct check *c, uint64_t ino, uint64_t cookie)
 	e = dir_find_cookie(&dir->dir, cookie);
 	ci = e ? check_find(c, e->ino, NULL) : NULL;
 	if (ci) {
-		dir_record_begin(&rec, dir);
-		dir_record_del(&rec, e);
-		dir_record_add(&rec, dir, e->name, e->namelen, e->ino, ci->type);
-		r = commit_record(c, dir, &rec.u.h);
+		memcpy(name, e->name, e->namelen);
+		dir_rec_begin(&rec, dir->attr.mtime);
+		dir_rec_del(&rec, e);
+		dir_rec_add(&rec, dir, name, e->ino, ci->type);
+		r = commit_entries(c, dir, &rec);
 	}
 	inode_close(c->fs, dir);
 	return r;
@@ -299,18 +247,18 @@ static void choose_name(const struct inode *dir, uint64_t ino, char *ret, size_t
 static int connect(struct check *c, struct inode *dir, struct inode *i)
 {
 	bool is_dir = inode_is_dir(i);
-	struct dir_record entry;
-	struct attr_record attr;
+	struct dir_rec entry;
+	struct attr_rec attr;
 	struct txn t;
 	char name[64];
 
 	choose_name(dir, i->ino, name, sizeof(name));
-	dir_record_begin(&entry, dir);
-	dir_record_add(&entry, dir, name, strlen(name), i->ino, IFTODT(i->attr.mode));
-	attr_record_make(&attr, i, UP_NLINK | (is_dir ? UP_PARENT : 0), 1, dir->ino);
+	dir_rec_begin(&entry, dir->attr.mtime);
+	dir_rec_add(&entry, dir, name, i->ino, IFTODT(i->attr.mode));
 	txn_begin(&t, c->fs, ALLOC_RESERVE);
-	txn_add(&t, dir, &entry.u.h);
-	txn_add(&t, i, &attr.u.h);
+	dir_rec_put(&entry, &t, dir);
+	attr_rec_put(&attr, &t, i, i->attr.ctime, UP_NLINK | (is_dir ? UP_PARENT : 0), 1,
+		     dir->ino);
 	return txn_commit(&t);
 }
 

@@ -128,9 +128,9 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 }
 
 /*
- * The checksums before the copy: behind it, their loads would wait for its stores wherever source
- * and block have the same place in their 4 KiB page (the processor compares only those bits), as
- * they mostly have.
+ * The checksums before the copy: behind it, their loads would wait for its stores wherever
+ * source and block have the same place in their 4 KiB page (the processor compares only those
+ * bits), as they mostly have.
  */
 static void store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, const char *src)
 {
@@ -343,35 +343,9 @@ int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero)
 	return err;
 }
 
-static void *put_field(void *to, const void *field, size_t len)
+static char *put_array(char *to, const void *from, size_t len)
 {
-	return len ? (char *)memcpy(to, field, len) + len : to;
-}
-
-/* Writes the fields that the mask names behind the header; returns the end. */
-static char *put_fields(struct pmemfs_update *u, unsigned mask, const struct edit *ed,
-			const struct pmemfs_attr *a)
-{
-	le64 size = put64(ed->size), nlink = put64(a->nlink), parent = put64(ed->inode->parent);
-	struct pmemfs_perm perm = {put32(a->mode), put32(a->uid), put32(a->gid),
-				   put32(ed->inode->flags)};
-	struct pmemfs_time atime = {put64(a->atime.tv_sec), put32(a->atime.tv_nsec), {0}};
-	struct pmemfs_time mtime = {put64(a->mtime.tv_sec), put32(a->mtime.tv_nsec), {0}};
-	char *p = (char *)(u + 1);
-
-	if (mask & UP_SIZE)
-		p = put_field(p, &size, sizeof(size));
-	if (mask & UP_PERM)
-		p = put_field(p, &perm, sizeof(perm));
-	if (mask & UP_NLINK)
-		p = put_field(p, &nlink, sizeof(nlink));
-	if (mask & UP_ATIME)
-		p = put_field(p, &atime, sizeof(atime));
-	if (mask & UP_MTIME)
-		p = put_field(p, &mtime, sizeof(mtime));
-	if (mask & UP_PARENT)
-		p = put_field(p, &parent, sizeof(parent));
-	return p;
+	return len ? (char *)memcpy(to, from, len) + len : to;
 }
 
 int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags)
@@ -380,6 +354,7 @@ int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, 
 	size_t len =
 	    sizeof(struct pmemfs_update) + 8 * 10 + ed->n * sizeof(ed->e[0]) + ed->csums * 8;
 	struct pmemfs_update *u = (void *)fixed;
+	struct pmemfs_attr new;
 	struct txn t;
 	char *p;
 	int err;
@@ -392,14 +367,12 @@ int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, 
 		u = xrealloc(NULL, len);
 	if (ed->size != ed->inode->attr.size)
 		mask |= UP_SIZE;
-	*u = (struct pmemfs_update){.h.type = REC_UPDATE};
-	u->mask = put16(mask);
+	new = *attr;
+	new.size = ed->size;
+	p = update_put(u, mask, &new, ed->inode->flags, ed->inode->parent);
 	u->extents = put16(ed->n);
-	u->ctime_sec = put64(attr->ctime.tv_sec);
-	u->ctime_nsec = put32(attr->ctime.tv_nsec);
-	p = put_fields(u, mask, ed, attr);
-	p = put_field(p, ed->e, ed->n * sizeof(ed->e[0]));
-	p = put_field(p, ed->csum, ed->csums * 8);
+	p = put_array(p, ed->e, ed->n * sizeof(ed->e[0]));
+	p = put_array(p, ed->csum, ed->csums * 8);
 	u->h.len = put16((p - (char *)u) / 8);
 	txn_begin(&t, ed->fs, flags);
 	t.dirty = ed->dirty;

@@ -221,6 +221,13 @@ static inline bool inode_is_table(const struct inode *i)
 }
 
 /*
+ * Begins a REC_UPDATE: header, ctime, and the fields that mask names, from a, flags and parent.
+ * Returns their end, which is what its len says. Room for sizeof(struct pmemfs_update) + 104.
+ */
+void *update_put(struct pmemfs_update *u, unsigned mask, const struct pmemfs_attr *a,
+		 uint32_t flags, uint64_t parent);
+
+/*
  * Applies a record to the inode in DRAM: the same function at load and at run time. off is
  * where the record stands (or CSUM_PENDING). Blocks that lose their mapping go to freed (may be
  * NULL). -EUCLEAN: the record makes no sense. Exclusive lock.
@@ -245,11 +252,12 @@ void inode_fill_attr(const struct inode *i, struct pmemfs_attr *ret);
  */
 int inode_get(struct pmemfs *fs, uint64_t ino, struct inode **ret);
 /*
- * Gives back n references; the last one frees an orphan and tidies a long log, under the inode's
- * lock: so not while a lock is held that comes after it.
+ * Gives back n references; the last one frees an orphan and tidies a long log, under the
+ * inode's lock: so not while a lock is held that comes after it.
  */
 void inode_put(struct pmemfs *fs, struct inode *i, uint64_t n);
-/* The same for one reference to what has a name, leaving such work to the next; takes no lock. */
+/* The same for one reference to what has a name, leaving such work to the next; takes no lock.
+ */
 void inode_put_unworked(struct pmemfs *fs, struct inode *i);
 /* The inode if it is in DRAM, without a reference: for one that the caller holds already. */
 struct inode *icache_find(struct pmemfs *fs, uint64_t ino);

@@ -206,6 +206,48 @@ static uint32_t fields_size(unsigned mask)
 	       (mask & UP_BASE ? sizeof(struct pmemfs_base) : 0);
 }
 
+static void *put_field(void *to, const void *field, size_t len)
+{
+	return (char *)memcpy(to, field, len) + len;
+}
+
+static struct pmemfs_time time_put(const struct timespec *t)
+{
+	return (struct pmemfs_time){put64(t->tv_sec), put32(t->tv_nsec), {0}};
+}
+
+void *update_put(struct pmemfs_update *u, unsigned mask, const struct pmemfs_attr *a,
+		 uint32_t flags, uint64_t parent)
+{
+	le64 size = put64(a->size), nlink = put64(a->nlink), above = put64(parent);
+	struct pmemfs_perm perm = {put32(a->mode), put32(a->uid), put32(a->gid), put32(flags)};
+	struct pmemfs_time atime = time_put(&a->atime), mtime = time_put(&a->mtime);
+	struct pmemfs_base base = {time_put(&a->btime), put32(a->generation),
+				   put32((a->rdev_minor & 0xff) | a->rdev_major << 8 |
+					 (a->rdev_minor & ~0xffu) << 12)};
+	void *p = u + 1;
+
+	*u = (struct pmemfs_update){.h.type = REC_UPDATE, .mask = put16(mask)};
+	u->ctime_sec = put64(a->ctime.tv_sec);
+	u->ctime_nsec = put32(a->ctime.tv_nsec);
+	if (mask & UP_SIZE)
+		p = put_field(p, &size, sizeof(size));
+	if (mask & UP_PERM)
+		p = put_field(p, &perm, sizeof(perm));
+	if (mask & UP_NLINK)
+		p = put_field(p, &nlink, sizeof(nlink));
+	if (mask & UP_ATIME)
+		p = put_field(p, &atime, sizeof(atime));
+	if (mask & UP_MTIME)
+		p = put_field(p, &mtime, sizeof(mtime));
+	if (mask & UP_PARENT)
+		p = put_field(p, &above, sizeof(above));
+	if (mask & UP_BASE)
+		p = put_field(p, &base, sizeof(base));
+	u->h.len = put16(((char *)p - (char *)u) / 8);
+	return p;
+}
+
 static int apply_fields(struct inode *i, const struct pmemfs_update *u, const uint8_t *p,
 			struct extvec *freed)
 {

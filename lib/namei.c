@@ -52,20 +52,12 @@ void dir_rec_put(struct dir_rec *r, struct txn *t, struct inode *dir)
 	txn_add(t, dir, &r->u.h);
 }
 
-/* A record that sets ctime and what the mask names: UP_NLINK, UP_PARENT. */
 void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i, struct timespec now,
 		  unsigned mask, uint32_t nlink, uint64_t parent)
 {
-	unsigned n = 0;
+	struct pmemfs_attr a = {.ctime = now, .nlink = nlink};
 
-	r->u = (struct pmemfs_update){.h.type = REC_UPDATE, .mask = put16(mask)};
-	r->u.ctime_sec = put64(now.tv_sec);
-	r->u.ctime_nsec = put32(now.tv_nsec);
-	if (mask & UP_NLINK)
-		r->field[n++] = put64(nlink);
-	if (mask & UP_PARENT)
-		r->field[n++] = put64(parent);
-	r->u.h.len = put16((sizeof(r->u) + n * 8) / 8);
+	update_put(&r->u, mask, &a, 0, parent);
 	txn_add(t, i, &r->u.h);
 }
 

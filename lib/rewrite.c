@@ -136,47 +136,21 @@ static int emit(struct writer *w, struct pmemfs_rec *rec, uint64_t *ret_off)
 	return 0;
 }
 
-static struct pmemfs_time time_put(const struct timespec *t)
-{
-	return (struct pmemfs_time){put64(t->tv_sec), put32(t->tv_nsec), {0}};
-}
-
-static void *put_field(void *to, const void *field, size_t len)
-{
-	return (char *)memcpy(to, field, len) + len;
-}
-
 /* Fills the record buffer with the inode's attributes; returns their length. */
 static uint32_t build_base(struct writer *w)
 {
 	const struct inode *i = w->inode;
-	const struct pmemfs_attr *a = &i->attr;
 	struct pmemfs_update *u = (void *)w->rec;
+	struct pmemfs_attr a = i->attr;
 	bool dir = inode_is_dir(i);
-	le64 size = put64(dir ? i->dir.next_cookie : a->size), nlink = put64(a->nlink);
-	struct pmemfs_perm perm = {put32(a->mode), put32(a->uid), put32(a->gid),
-				   put32(i->flags)};
-	struct pmemfs_time atime = time_put(&a->atime), mtime = time_put(&a->mtime);
-	struct pmemfs_base base = {time_put(&a->btime), put32(a->generation),
-				   put32((a->rdev_minor & 0xff) | a->rdev_major << 8 |
-					 (a->rdev_minor & ~0xffu) << 12)};
-	le64 parent = put64(i->parent);
-	char *p = (char *)(u + 1);
 
-	*u = (struct pmemfs_update){.h.type = REC_UPDATE};
-	u->mask = put16(UP_SIZE | UP_PERM | UP_NLINK | UP_ATIME | UP_MTIME | UP_BASE |
-			(dir ? UP_PARENT : 0));
-	u->ctime_sec = put64(a->ctime.tv_sec);
-	u->ctime_nsec = put32(a->ctime.tv_nsec);
-	p = put_field(p, &size, sizeof(size));
-	p = put_field(p, &perm, sizeof(perm));
-	p = put_field(p, &nlink, sizeof(nlink));
-	p = put_field(p, &atime, sizeof(atime));
-	p = put_field(p, &mtime, sizeof(mtime));
 	if (dir)
-		p = put_field(p, &parent, sizeof(parent));
-	p = put_field(p, &base, sizeof(base));
-	return (uint32_t)(p - (char *)u);
+		a.size = i->dir.next_cookie;
+	update_put(u,
+		   UP_SIZE | UP_PERM | UP_NLINK | UP_ATIME | UP_MTIME | UP_BASE |
+		       (dir ? UP_PARENT : 0),
+		   &a, i->flags, i->parent);
+	return rec_len(&u->h);
 }
 
 /* Reads n checksums of a range that start at its csum. */
