@@ -179,18 +179,46 @@ void explore_recovered(struct crash_state *s)
 	s->x->level[s->depth].trace.on = false;
 }
 
+void explore_stacks(struct explorer *x, struct stacks *s)
+{
+	uintptr_t top = (uintptr_t)__builtin_frame_address(0);
+	x->trace.stacks = s;
+	x->trace.frame_top = top;
+	for (unsigned d = 0; d < EXPLORE_DEPTH; d++) {
+		x->level[d].trace.stacks = s;
+		x->level[d].trace.frame_top = top;
+	}
+}
+
+/* The functions whose stores are pending in the line. */
+static size_t explain_line(struct explorer *x, const struct persist_line *pl, char *out,
+			   size_t len)
+{
+	size_t n = 0;
+	for (uint32_t i = 0; i < pl->n && x->stack_name && n + 100 < len; i++) {
+		uint32_t site = pl->atoms[i].site;
+		if (site == 0 || (i > 0 && site == pl->atoms[i - 1].site))
+			continue;
+		n += (size_t)snprintf(out + n, len - n, ", %s",
+				      x->stack_name(x->stack_arg, site));
+	}
+	return n;
+}
+
 static void explain_state(struct explorer *x, const struct assignment *a, char *out, size_t len)
 {
 	size_t n = strlen(out);
-	for (size_t i = 0; i < a->n && n + 160 < len; i++) {
+	for (size_t i = 0; i < a->n && n + 400 < len; i++) {
 		const struct persist_var *v = &a->vars[i];
-		n += (size_t)snprintf(out + n, len - n,
-				      "  line at %#llx: choice %llu of %llu (%u stores)\n",
-				      (unsigned long long)v->pl->line * LINE_SIZE,
-				      (unsigned long long)a->choice[i],
-				      (unsigned long long)v->count - 1, v->pl->n);
+		const char *how = a->choice[i] == 0		 ? "nothing"
+				  : a->choice[i] + 1 == v->count ? "all"
+								 : "a part";
+		n += (size_t)snprintf(out + n, len - n, "  line at %#llx: %s of %u words",
+				      (unsigned long long)v->pl->line * LINE_SIZE, how,
+				      v->pl->n);
+		n += explain_line(x, v->pl, out + n, len - n);
+		n += (size_t)snprintf(out + n, len - n, "\n");
 	}
-	(void)x;
 }
 
 static int state_failed(struct explorer *x, const struct crash_state *s,

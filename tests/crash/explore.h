@@ -103,10 +103,15 @@ struct explorer {
 	uint64_t failed_hash;
 	/* rule offenders by stack; NULL: not wanted */
 	uint64_t (*offenders)[RULES]; /* [EXPLORE_STACKS] */
+	/* names the function that stored, for reports; NULL: not wanted */
+	const char *(*stack_name)(void *arg, uint32_t stack);
+	void *stack_arg;
 	volatile uint64_t *heartbeat; /* counts states; for a watchdog. May be NULL */
 };
 
 int explore_open(struct explorer *x, size_t size, struct seen *seen);
+/* Records the call stacks of operations and recoveries from here on (NULL: no more). */
+void explore_stacks(struct explorer *x, struct stacks *s);
 void explore_close(struct explorer *x);
 /* Starts over from a start image whose hash is given. */
 int explore_begin(struct explorer *x, int start, uint64_t start_hash);

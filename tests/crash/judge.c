@@ -543,7 +543,7 @@ int trial_judge(void *arg, struct crash_state *s)
 		r = judge_readonly(t, s, &shown);
 	if (r)
 		goto out;
-	if (s->by_fsck) {
+	if (s->by_fsck && !(t->formatting && s->inside)) {
 		r = fsck_repair(s);
 		explore_recovered(s);
 	}

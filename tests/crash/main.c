@@ -160,6 +160,7 @@ static int replay(const struct options *opt)
 		return 1;
 	}
 	run_configure(&t, &o);
+	run_explain(&t);
 	int r = run_workload(&t, &st, &w, &o, &op);
 	char line[OP_LINE_MAX] = "the end";
 	if (op < w.n)

@@ -120,17 +120,10 @@ static int suite_run(struct mutator *m, uint64_t number, const struct run_option
 
 /* ---- sites ---- */
 
-static bool in_media(const struct mutator *m, uintptr_t addr)
-{
-	const char *file = "?";
-	sym_name(m->syms, addr - 1, &file, NULL);
-	return !strncmp(file, "media", 5) || !strncmp(file, "copy", 4);
-}
-
 static struct site *site_of(struct mutator *m, const struct stack *k)
 {
 	uint32_t i = 0;
-	while (i + 1 < k->n && in_media(m, k->ret[i]))
+	while (i + 1 < k->n && sym_in_media(m->syms, k->ret[i]))
 		i++;
 	for (size_t s = 0; s < m->n; s++) {
 		if (m->sites[s].type == k->type && m->sites[s].caller == k->ret[i])

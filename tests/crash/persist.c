@@ -136,6 +136,7 @@ static void store(struct persist *p, const struct event *ev)
 		memset(mask + skip, 0xff, n);
 		struct persist_atom a = {
 		    .group = group,
+		    .site = ev->site,
 		    .thread = ev->thread,
 		    .word = at / 8 % LINE_WORDS,
 		    .nt = ev->type == MEDIA_EV_NT,

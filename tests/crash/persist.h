@@ -41,6 +41,7 @@ struct persist_atom {
 	uint64_t value;
 	uint64_t mask;	/* the bytes it stores */
 	uint32_t group; /* number of the store it belongs to */
+	uint32_t site;	/* and the stack that made it */
 	uint16_t thread;
 	uint16_t flushed; /* 0, or 1 + the thread that flushed it */
 	uint8_t word;

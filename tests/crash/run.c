@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "pair.h"
+#include "sym.h"
 
 const struct run_options run_defaults = {
     .model = PERSIST_STRICT,
@@ -152,6 +153,26 @@ int run_workload(struct trial *t, const struct starts *st, struct workload *w,
 	return r;
 }
 
+static struct stacks explain_stacks;
+static struct syms *explain_syms;
+
+static const char *explain_name(void *arg, uint32_t stack)
+{
+	const struct stack *k = &explain_stacks.list[stack];
+	(void)arg;
+	return sym_stack(explain_syms, k->ret, k->n);
+}
+
+void run_explain(struct trial *t)
+{
+	if (!explain_syms)
+		explain_syms = sym_open();
+	if (!explain_syms)
+		return;
+	explore_stacks(&t->x, &explain_stacks);
+	t->x.stack_name = explain_name;
+}
+
 /* ---- in a child
  * ------------------------------------------------------------------------------- */
 
@@ -161,6 +182,7 @@ static void child(struct trial *t, const struct starts *st, const struct workloa
 	struct workload copy = {0};
 	unsigned op;
 	workload_copy(&copy, w);
+	run_explain(t);
 	seen_clear(&t->seen);
 	seen_clear(&t->x.alike);
 	memset(&t->x.stats, 0, sizeof(t->x.stats));

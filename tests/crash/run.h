@@ -34,6 +34,9 @@ void run_configure(struct trial *t, const struct run_options *o);
 int run_workload(struct trial *t, const struct starts *st, struct workload *w,
 		 const struct run_options *o, unsigned *ret_op);
 
+/* From here on reports name the functions whose stores are pending. */
+void run_explain(struct trial *t);
+
 /* The same in a child process that may crash or hang; why (of size len) says what happened. */
 int run_isolated(struct trial *t, const struct starts *st, const struct workload *w,
 		 const struct run_options *o, unsigned seconds, char *why, size_t len);

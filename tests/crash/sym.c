@@ -127,6 +127,24 @@ const char *sym_name(const struct syms *s, uintptr_t addr, const char **ret_file
 	return s->v[lo - 1].name;
 }
 
+bool sym_in_media(const struct syms *s, uintptr_t addr)
+{
+	const char *file = "?";
+	sym_name(s, addr - 1, &file, NULL);
+	return !strncmp(file, "media", 5) || !strncmp(file, "copy", 4);
+}
+
+const char *sym_stack(const struct syms *s, const uintptr_t *ret, unsigned n)
+{
+	static char buf[160];
+	unsigned i = 0;
+	while (i + 1 < n && sym_in_media(s, ret[i]))
+		i++;
+	const char *up = i + 1 < n ? sym_name(s, ret[i + 1] - 1, NULL, NULL) : "?";
+	snprintf(buf, sizeof(buf), "%.70s for %.70s", sym_name(s, ret[i] - 1, NULL, NULL), up);
+	return buf;
+}
+
 bool sym_line(const struct syms *s, uintptr_t addr, char *buf, size_t size)
 {
 	char cmd[128];
