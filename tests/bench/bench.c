@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -135,6 +137,21 @@ void bench_begin(struct bench *b, int argc, char **argv, unsigned takes, const c
 
 /* ---- the medium ---- */
 
+const char *bench_mounted;
+static const char *scratch;
+
+/* Interrupted: nothing of ours stays. */
+static void on_signal(int sig)
+{
+	if (bench_mounted) {
+		umount2(bench_mounted, MNT_DETACH);
+		rmdir(bench_mounted);
+	}
+	if (scratch)
+		unlink(scratch);
+	_exit(128 + sig);
+}
+
 static void make_scratch(struct bench *b, uint64_t bytes)
 {
 	static char path[] = "/dev/shm/pmemfs-bench.XXXXXX";
@@ -144,6 +161,7 @@ static void make_scratch(struct bench *b, uint64_t bytes)
 		bench_die(path, -errno);
 	close(fd);
 	b->device = b->scratch = path;
+	scratch = path;
 }
 
 static void remove_scratch(struct bench *b)
@@ -188,6 +206,8 @@ void bench_open(struct bench *b, uint64_t bytes)
 	    .budget_ns = b->quick ? 100000000 : 3000000000ull};
 	const char *why = "";
 
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	if (!b->device)
 		make_scratch(b, bytes);
 	bench_reopen(b);

@@ -39,6 +39,9 @@ void bench_open(struct bench *b, uint64_t bytes);
 void bench_close(struct bench *b);
 void bench_reopen(struct bench *b);
 
+/* Where a mount is, to be undone when the program is interrupted; NULL. */
+extern const char *bench_mounted;
+
 /* Prints all tables, draws the picture, takes away what was made. Returns the exit code. */
 int bench_end(struct bench *b);
 

@@ -71,6 +71,7 @@ static void mount_kernel(struct target *t, const char *flush)
 	snprintf(device, sizeof(device), "%s", t->b->device);
 	snprintf(options, sizeof(options), "silent,flush=%s", flush);
 	bench_close(t->b);
+	bench_mounted = t->dir;
 	run(argv);
 }
 
@@ -80,6 +81,7 @@ static void unmount_kernel(struct target *t)
 	char *as_user[] = {(char[]){"fusermount3"}, (char[]){"-u"}, t->dir, NULL};
 
 	run(geteuid() ? as_user : as_root);
+	bench_mounted = NULL;
 	rmdir(t->dir);
 	free(t->dir);
 	bench_reopen(t->b); /* waits for the daemon's end */
