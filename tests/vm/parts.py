@@ -77,7 +77,7 @@ class Cuts:
         self.bench, self.seed, self.rng = bench, seed, random.Random(seed)
         self.nvdimm = bench.devdax("cuts.nvdimm")
         self.now = self.old = None  # directory and last acknowledged operations
-        self.rounds = self.operations = self.ahead = self.inside = 0
+        self.rounds = self.operations = self.ahead = self.pieces = self.inside = 0
         self.kinds = {"load": 0, "recovery": 0, "unmount": 0}
         self.midway = {"recovery": 0, "unmount": 0}
 
@@ -97,7 +97,9 @@ class Cuts:
     def seen(self, machine):
         """What the machine said before the cut about the cut before."""
         machine.check()
-        self.ahead += sum(int(m.split()[1]) for m in machine.lines("mark") if m.startswith("ahead"))
+        for words in (m.split() for m in machine.lines("mark") if m.startswith("ahead")):
+            self.ahead += int(words[1])
+            self.pieces += int(words[2])
 
     def cut_while_mounting(self):
         with self.power_on("load") as m:
@@ -186,7 +188,8 @@ def cuts(b):
            f"returned), {c.kinds['unmount']} around the unmount ({c.midway['unmount']} before the daemon had "
            "ended)",
            f"{c.operations} operations were acknowledged, none is lost or torn; "
-           f"{c.ahead} more had happened, whole, without having been acknowledged"])
+           f"{c.ahead} more had happened, whole, without having been acknowledged, and of {c.pieces} writes "
+           "the first of the two pieces that the kernel made of them"])
 
 
 def operand_addresses(instruction, registers):

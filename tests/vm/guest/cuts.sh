@@ -7,6 +7,7 @@
 . /vm/lib.sh
 writers=3
 ahead=0
+pieces=0
 
 # right DIR LAST...: in DIR is what its writers were acknowledged, or what one operation more leaves
 right() {
@@ -14,7 +15,8 @@ right() {
 	shift
 	for last; do
 		must vmx verify "$mnt/$dir/$w" $((vm_seed + 100 * ${dir#cut} + w)) "$last"
-		! grep -q 'not acknowledged' /tmp/said || ahead=$((ahead + 1))
+		! grep -q 'the last not acknowledged' /tmp/said || ahead=$((ahead + 1))
+		! grep -q 'end of a page' /tmp/said || pieces=$((pieces + 1))
 		w=$((w + 1))
 	done
 }
@@ -31,7 +33,7 @@ text=$(grep "r-xp.*mount.pmemfs" "/proc/$(pidof mount.pmemfs)/maps")
 mark "text ${text%% *}"
 if [ "$vm_dir" != none ]; then
 	right "$vm_dir" $(echo "$vm_last" | tr , ' ')
-	mark "ahead $ahead"
+	mark "ahead $ahead $pieces"
 fi
 if [ "$vm_check" = 1 ]; then
 	unmounted
