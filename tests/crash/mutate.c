@@ -23,15 +23,17 @@
 #define KINDS	  2u
 #define PROCESSES 2u
 
-/* Mutants that survive and are right to: known by function and kind. */
+/* Mutants that survive and are right to: so many in a function, and why. */
 static const struct {
 	const char *function;
 	enum media_event type;
 	enum mutation_kind kind;
+	unsigned sites;
 	const char *why;
 } explained[] = {
-    {"", MEDIA_EV_FENCE, MUT_NONE, ""},
+    {"", MEDIA_EV_FENCE, MUT_NONE, 0, ""},
 };
+#define EXPLAINED (sizeof(explained) / sizeof(explained[0]))
 
 struct site {
 	enum media_event type;
@@ -64,6 +66,7 @@ struct mutator {
 /* What the processes found; shared. */
 struct verdict {
 	volatile unsigned tried, killed, explained, survived, idle;
+	volatile unsigned by[EXPLAINED]; /* survivors that this explains */
 };
 
 /* ---- the suite ---- */
@@ -232,15 +235,16 @@ static bool kill_mutant(struct mutator *m, const struct site *s, struct mutation
 	return false;
 }
 
-static const char *explanation(const struct mutator *m, const struct site *s,
-			       const struct mutation *mut)
+/* Index of what explains the mutant's survival, or -1. */
+static int explanation(const struct mutator *m, const struct site *s,
+		       const struct mutation *mut)
 {
-	for (size_t i = 0; i < sizeof(explained) / sizeof(explained[0]); i++) {
+	for (size_t i = 0; i < EXPLAINED; i++) {
 		if (explained[i].type == s->type && explained[i].kind == mut->kind &&
 		    !strcmp(explained[i].function, site_function(m, s)))
-			return explained[i].why;
+			return (int)i;
 	}
-	return NULL;
+	return -1;
 }
 
 static void row(const struct mutator *m, const struct site *s, const struct mutation *mut,
@@ -248,8 +252,8 @@ static void row(const struct mutator *m, const struct site *s, const struct muta
 {
 	static struct workload w;
 	char name[300];
-	const char *how = mut->kind == MUT_DROP ? "without" : "late",
-		   *why = explanation(m, s, mut);
+	const char *how = mut->kind == MUT_DROP ? "without" : "late";
+	int e = explanation(m, s, mut);
 	site_name(m, s, name, sizeof(name));
 	if (killed) {
 		workload_make(&w, m->suite.v[by].family, m->suite.v[by].index, m->o->seed);
@@ -259,8 +263,9 @@ static void row(const struct mutator *m, const struct site *s, const struct muta
 		printf("no change: %s %s: nothing comes after it\n", how, name);
 	} else {
 		printf("%s: %s %s, %llu times in %u workloads\n\t%s\n",
-		       why ? "explained" : "SURVIVES", how, name,
-		       (unsigned long long)mut->fired, s->n_reach, why ? why : "");
+		       e < 0 ? "SURVIVES" : "explained", how, name,
+		       (unsigned long long)mut->fired, s->n_reach,
+		       e < 0 ? "" : explained[e].why);
 	}
 }
 
@@ -272,6 +277,7 @@ static void try_mutant(struct mutator *m, size_t number, struct verdict *v)
 			       .caller = s->caller};
 	uint64_t by = 0;
 	bool killed = kill_mutant(m, s, &mut, &by);
+	int e = explanation(m, s, &mut);
 	row(m, s, &mut, killed, by);
 	fflush(stdout);
 	v->tried++;
@@ -279,10 +285,10 @@ static void try_mutant(struct mutator *m, size_t number, struct verdict *v)
 		v->killed++;
 	else if (mut.fired == 0)
 		v->idle++;
-	else if (explanation(m, s, &mut))
-		v->explained++;
-	else
+	else if (e < 0)
 		v->survived++;
+	else
+		v->by[e]++;
 }
 
 /* ---- the run ---- */
@@ -361,9 +367,16 @@ static int mutants_sum(const struct mutator *m, const struct verdict *v)
 	for (unsigned p = 0; p < PROCESSES; p++) {
 		s.tried += v[p].tried;
 		s.killed += v[p].killed;
-		s.explained += v[p].explained;
+		for (size_t i = 0; i < EXPLAINED; i++)
+			s.by[i] += v[p].by[i];
 		s.survived += v[p].survived;
 		s.idle += v[p].idle;
+	}
+	/* More of a function's than are explained: one of them is new. */
+	for (size_t i = 0; i < EXPLAINED; i++) {
+		bool more = s.by[i] > explained[i].sites;
+		s.explained += more ? explained[i].sites : s.by[i];
+		s.survived += more ? s.by[i] - explained[i].sites : 0;
 	}
 	unsigned all = (unsigned)(m->n * KINDS);
 	printf("%u mutants of %zu call sites: %u killed, %u survive explained, %u survive, %u "

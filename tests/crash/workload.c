@@ -177,6 +177,7 @@ static void make_roll(struct workload *w, uint64_t i)
 	char line[256];
 	unsigned k = ROLL_FROM + (unsigned)(i / ROLLS), which = (unsigned)(i % ROLLS);
 	name(w, "roll %s after %u", rolls[which].name, k);
+	w->unmount = true;
 	script(w, ".create path=foo mode=0644; .mkdir path=A mode=0755");
 	for (unsigned n = 0; n < k; n++) {
 #pragma GCC diagnostic push
@@ -220,6 +221,7 @@ static void make_compact(struct workload *w, uint64_t i)
 {
 	char line[256];
 	name(w, "compact %s", compacts[i].name);
+	w->unmount = true;
 	script(w, ".create path=foo mode=0644; .mkdir path=A mode=0755");
 	for (unsigned n = 0; n < compacts[i].rounds; n++) {
 		for (unsigned k = 0; k < 3 && compacts[i].op[k]; k++) {
