@@ -11,7 +11,7 @@
 #include "media.h"
 
 #define CALIBRATE_ROUNDS 31 /* at most */
-#define CALIBRATE_LEAST	 5  /* what fewer rounds say does not count */
+#define CALIBRATE_LEAST	 3  /* what fewer rounds say does not count */
 
 /*
  * Measures one store of `bytes` bytes (whole lines) with its fence, while writers - 1 other

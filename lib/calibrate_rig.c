@@ -45,6 +45,7 @@ struct calibrate_rig {
 	struct helper *helper;
 	unsigned helpers;
 	_Atomic job_word job; /* 0: none */
+	uint64_t random; /* of the timed thread: no two measurements store to the same places */
 	atomic_bool end;
 	atomic_int failed;
 	pthread_mutex_t lock;
@@ -142,7 +143,7 @@ int rig_measure(void *arg, unsigned number, bool clear, size_t bytes, unsigned w
 	struct calibrate_rig *rig = arg;
 	job_word job = job_make(number, clear, bytes, writers);
 	unsigned n = RIG_IN_BURST(bytes);
-	uint64_t random = bytes | 1, best = UINT64_MAX;
+	uint64_t best = UINT64_MAX;
 	int r = 0;
 
 	tell(rig, job);
@@ -150,7 +151,7 @@ int rig_measure(void *arg, unsigned number, bool clear, size_t bytes, unsigned w
 		uint64_t start = now_ns(), took;
 
 		for (unsigned i = 0; i < n && !r; i++)
-			r = store_once(rig, job, 0, &random);
+			r = store_once(rig, job, 0, &rig->random);
 		took = now_ns() - start;
 		best = MIN(best, took);
 	}
@@ -203,6 +204,7 @@ int rig_make(struct media *m, uint64_t off, uint64_t len, unsigned writers,
 	rig->m = m;
 	rig->off = off;
 	rig->len = len;
+	rig->random = 88172645463325252ull;
 	pthread_mutex_init(&rig->lock, NULL);
 	pthread_cond_init(&rig->cond, NULL);
 	rig->helper = calloc(writers, sizeof(*rig->helper));

@@ -28,8 +28,8 @@ static uint64_t area(const struct bench *b)
 static double run(struct target *t, const struct target_file *f, const char *buf, size_t size,
 		  uint64_t len)
 {
-	double until = bench_now() + (t->b->quick ? 0.005 : 0.1), best = 0;
-	unsigned n = size < 65536 ? 32 : 4;
+	double until = bench_now() + (t->b->quick ? 0.005 : 0.2), best = 0;
+	unsigned n = size < 65536 ? 8 : 2;
 	uint64_t off = 0;
 
 	do {
