@@ -101,7 +101,7 @@ def users_of(folder):
                 named += [line.split(None, 5)[5] for line in f if line.count("/")]
         except (OSError, IndexError):
             continue
-        if any(n.startswith(folder) for n in named):
+        if any((n + "/").startswith(folder + "/") for n in named):
             found.append(int(pid))
     return found
 
