@@ -143,8 +143,8 @@ static int finish(struct check *c)
 	if (c->unsound)
 		return c->recount ? check_dirty(c) : 0;
 	/*
-	 * The list that the superblock refers to is about to be written over: a crash in between
-	 * must find one that is not clean, which refers to none.
+	 * The list that the superblock refers to is about to be written over: a crash in
+	 * between must find one that is not clean, which refers to none.
 	 */
 	r = check_dirty(c);
 	if (r)
