@@ -86,7 +86,7 @@ static double spread(const double *v, unsigned n)
 
 	memcpy(sorted, v, n * sizeof(*v));
 	qsort(sorted, n, sizeof(*sorted), by_value);
-	within = 2 * (sorted[3 * n / 4] - sorted[n / 4]);
+	within = 4 * (sorted[3 * n / 4] - sorted[n / 4]);
 	for (unsigned root = 1; root * root < n; root++)
 		within *= root / (root + 1.0);
 	return within;
