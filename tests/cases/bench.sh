@@ -13,7 +13,7 @@ for name in blocksize files pollution; do
 	bench $name --mount --json -f dev | jq -e '[.tables[] | select(.title | test("mount"))] | length > 0 and
 		all(.[].rows[]; .movnti > 0 and .auto > 0)' >/dev/null || die "the JSON of $name"
 done
-expect_match "$(findmnt -rno TARGET | grep -c pmemfs-bench || true)" "^0$" "mounts left behind"
+expect_equal "$(findmnt -rno TARGET -S "$PWD/dev" | wc -l)" 0 "mounts left behind"
 fsck_of() { "$FSCK" -n -f "$1" >/dev/null || die "fsck of $1"; }
 fsck_of dev
 
