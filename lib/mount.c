@@ -124,11 +124,11 @@ static int load(struct pmemfs *fs, const char **ret_why)
 	uint64_t replayed = 0;
 	int err = 0;
 
-	*ret_why = "an inode table is damaged: run fsck.pmemfs";
+	*ret_why = "has a damaged inode table: run fsck.pmemfs";
 	for (unsigned k = 0; k < fs->shards && !err; k++)
 		err = itable_load(fs, k);
 	if (!err && !fs->was_clean) {
-		*ret_why = "the journal is damaged: run fsck.pmemfs";
+		*ret_why = "has a damaged journal: run fsck.pmemfs";
 		err = journal_replay(fs, &replayed);
 	}
 	return err;
@@ -141,7 +141,7 @@ static int find_space(struct pmemfs *fs, const char **ret_why)
 	if (fs->was_clean)
 		err = saved_read(fs);
 	if (err) {
-		*ret_why = "recovery failed: run fsck.pmemfs";
+		*ret_why = "could not be recovered: run fsck.pmemfs";
 		err = fs_recover(fs);
 	}
 	return err;
@@ -153,7 +153,7 @@ static int open_root(struct pmemfs *fs, const char **ret_why)
 	struct inode *root;
 	int err = inode_open(fs, PMEMFS_ROOT_INO, false, &root);
 
-	*ret_why = "the root directory is damaged: run fsck.pmemfs";
+	*ret_why = "has a damaged root directory: run fsck.pmemfs";
 	if (err)
 		return -EUCLEAN;
 	err = inode_is_dir(root) && root->attr.nlink && root->parent == PMEMFS_ROOT_INO
@@ -209,7 +209,7 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 	if (o->readonly || get64(sb.ro_compat) & ~PMEMFS_ROCOMPAT_KNOWN)
 		atomic_store(&fs->readonly, true);
 	if (!err && !atomic_load(&fs->readonly)) {
-		why = "writing the superblock failed";
+		why = "does not take a new superblock: the device fails";
 		err = mark_mounted(fs);
 	}
 	if (err) {
