@@ -53,6 +53,7 @@ static const struct {
 			     {FAMILY_FORMAT, 4},
 			     {FAMILY_UNMOUNT, 31},
 			     {FAMILY_ROLL, 61},
+			     {FAMILY_PAIR, 1, 16},
 			     {FAMILY_RANDOM, 1, ENDLESS}}},
     [TIER_COMMIT] = {.budget = 240,
 		     .limit = 1024,
