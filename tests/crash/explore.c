@@ -336,6 +336,15 @@ static int returned(struct explorer *x, const struct event *ev, bool judge)
 	return judge ? point_explore(x, 0, true) : 0;
 }
 
+/* A fence was followed: is it the one whose durable image is wanted? */
+static void capture(struct explorer *x)
+{
+	if (x->capture_fence == 0 || --x->capture_fence > 0)
+		return;
+	x->captured = image_start_copy(&x->level[0].base);
+	x->captured_hash = x->level[0].p.base_hash;
+}
+
 /* Follows the events on a level; explores before each fence. */
 static int events_follow(struct explorer *x, unsigned depth, const struct trace *t, bool judge,
 			 bool inside)
@@ -361,6 +370,8 @@ static int events_follow(struct explorer *x, unsigned depth, const struct trace 
 			r = -1;
 		}
 		fresh |= ev->type != MEDIA_EV_FENCE && ev->type != MEDIA_EV_FLUSH;
+		if (ev->type == MEDIA_EV_FENCE && depth == 0)
+			capture(x);
 	}
 	return r;
 }

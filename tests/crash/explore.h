@@ -95,8 +95,12 @@ struct explorer {
 	int start;
 	uint64_t start_hash;
 	size_t size;
-	unsigned
-	    returned; /* of concurrent operations: a bit for each thread whose has returned */
+	/* of concurrent operations: a bit for each thread whose has returned */
+	unsigned returned;
+	/* when set: what is durable after that many fences of the next operation is kept */
+	unsigned capture_fence;
+	int captured; /* a start image, or -1 */
+	uint64_t captured_hash;
 	uint64_t end_hash; /* of base after the last operation */
 	/* the first failure */
 	char why[EXPLORE_WHY];

@@ -39,6 +39,7 @@ struct site {
 	enum media_event type;
 	uintptr_t caller, callers_caller; /* return addresses above the media layer */
 	uint64_t hits;
+	bool mounting; /* it is reached in mounts only */
 	uint64_t rules[RULES];
 	uint64_t *reach; /* numbers of workloads in the suite that reach it */
 	unsigned n_reach;
@@ -117,11 +118,19 @@ static int suite_run(struct mutator *m, uint64_t number, const struct run_option
 	static struct workload w;
 	unsigned op;
 	workload_make(&w, m->suite.v[number].family, m->suite.v[number].index, o->seed);
-	m->t.x.trace.frame_top = (uintptr_t)__builtin_frame_address(0);
 	return run_workload(&m->t, &m->st, &w, o, &op);
 }
 
 /* ---- sites ---- */
+
+static bool is_mounting(const struct mutator *m, const struct stack *k)
+{
+	for (uint32_t i = 0; i < k->n; i++) {
+		if (!strcmp(sym_name(m->syms, k->ret[i] - 1, NULL, NULL), "pmemfs_mount"))
+			return true;
+	}
+	return false;
+}
 
 static struct site *site_of(struct mutator *m, const struct stack *k)
 {
@@ -137,6 +146,7 @@ static struct site *site_of(struct mutator *m, const struct stack *k)
 		abort();
 	m->sites[m->n] = (struct site){.type = k->type,
 				       .caller = k->ret[i],
+				       .mounting = true,
 				       .callers_caller = i + 1 < k->n ? k->ret[i + 1] : 0};
 	return &m->sites[m->n++];
 }
@@ -167,6 +177,7 @@ static void learn_one(struct mutator *m, uint64_t workload, uint64_t *hits)
 			continue;
 		struct site *s = site_of(m, k);
 		s->hits += more;
+		s->mounting &= is_mounting(m, k);
 		site_reached(s, workload);
 	}
 }
@@ -179,7 +190,7 @@ static int learn(struct mutator *m)
 	struct run_options quiet = *m->o;
 	quiet.dry = true;
 	run_configure(&m->t, &quiet);
-	m->t.x.trace.stacks = &m->stacks;
+	explore_stacks(&m->t.x, &m->stacks);
 	m->t.x.offenders = offenders;
 	for (uint64_t w = 0; w < m->suite.n; w++) {
 		if (suite_run(m, w, &quiet))
@@ -225,10 +236,11 @@ static bool kill_mutant(struct mutator *m, const struct site *s, struct mutation
 	/* The first ones are the corpus; then all over the others. */
 	for (uint64_t i = 0; i < s->n_reach; i += i < 10 ? 1 : step) {
 		seen_clear(&m->t.seen);
-		m->t.x.trace.mutation = mut;
+		seen_clear(&m->t.x.alike);
+		m->t.x.trace.mutation = m->t.x.level[0].trace.mutation = mut;
 		*ret_workload = s->reach[i];
 		int r = suite_run(m, s->reach[i], m->o);
-		m->t.x.trace.mutation = NULL;
+		m->t.x.trace.mutation = m->t.x.level[0].trace.mutation = NULL;
 		if (r && mut->fired)
 			return true;
 	}
@@ -276,6 +288,8 @@ static void try_mutant(struct mutator *m, size_t number, struct verdict *v)
 			       .type = s->type,
 			       .caller = s->caller};
 	uint64_t by = 0;
+	m->t.x.o.depth =
+	    s->mounting ? 2 : 1; /* what recovery does is tried in recoveries too */
 	bool killed = kill_mutant(m, s, &mut, &by);
 	int e = explanation(m, s, &mut);
 	row(m, s, &mut, killed, by);
@@ -392,6 +406,8 @@ int mutate_run(const struct run_options *o, double budget)
 	run.depth = 1;
 	run.limit = run.limit ? run.limit : 256;
 	run.pairs = 64;
+	run.nested_limit = 64;
+	run.fsck_every = 0;
 	int r = mutator_open(&m, &run);
 	if (r)
 		return r == 77 ? r : 1;

@@ -196,9 +196,56 @@ static int make_full(struct trial *t, struct start *s, const struct start *fresh
 /* ---- after a crash
  * ----------------------------------------------------------------------------- */
 
-/* Takes the image of the nth state that is judged while op runs. */
-static int capture(struct trial *t, const struct start *from, struct start *s, const char *name,
-		   const char *line, unsigned nth)
+static int captured(struct trial *t, struct start *s, const char *line, int r)
+{
+	trial_end(t, false, false);
+	if (r || s->fd >= 0)
+		return r;
+	snprintf(t->why, sizeof(t->why), "%s does not get to the state wanted", line);
+	return -1;
+}
+
+static void drop(struct start *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	model_free(s->model);
+	s->fd = -1;
+	s->model = NULL;
+}
+
+/* Makes the image by `make` with the first fence after which the operation counts as done. */
+static int first_committed(struct trial *t, struct start *s, const struct start *fresh,
+			   int (*make)(struct trial *, struct start *, const struct start *,
+				       unsigned))
+{
+	for (unsigned fence = 1; fence <= 4; fence++) {
+		if (make(t, s, fresh, fence))
+			return -1;
+		int r = trial_begin(t, s, false);
+		trial_end(t, false, false);
+		if (r == 0)
+			return 0;
+		drop(s);
+	}
+	return -1;
+}
+
+/* What is durable after so many fences of the operation. */
+static int capture_fence(struct trial *t, struct start *s, const char *line, unsigned fence)
+{
+	t->x.captured = -1;
+	t->x.capture_fence = fence;
+	int r = step(t, line);
+	t->x.capture_fence = 0;
+	s->fd = t->x.captured;
+	s->hash = t->x.captured_hash;
+	s->model = model_clone(t->model);
+	return captured(t, s, line, r);
+}
+
+/* The nth state that is judged while the operation runs. */
+static int capture_state(struct trial *t, struct start *s, const char *line, unsigned nth)
 {
 	struct op op;
 	if (op_parse(line, &op))
@@ -206,39 +253,51 @@ static int capture(struct trial *t, const struct start *from, struct start *s, c
 	enum trial_checks checks = t->checks;
 	t->checks = CHECK_TREE;
 	seen_clear(&t->seen);
-	*s = *from;
-	s->name = name;
-	s->fd = -1;
 	t->capture = s;
 	t->capture_left = nth;
 	int r = trial_op(t, &op, true, NULL);
 	t->capture = NULL;
 	t->checks = checks;
 	seen_clear(&t->seen);
-	trial_end(t, false, false);
-	if (r == 0 && s->fd < 0) {
-		snprintf(t->why, sizeof(t->why), "%s has fewer than %u states", line, nth);
-		r = -1;
-	}
-	return r;
+	return captured(t, s, line, r);
 }
 
-static int make_crashed(struct trial *t, struct start *s, const struct start *fresh)
+static void like(struct start *s, const struct start *from, const char *name)
 {
+	*s = *from;
+	s->name = name;
+	s->fd = -1;
+	s->model = NULL;
+}
+
+static int make_crashed(struct trial *t, struct start *s, const struct start *fresh,
+			unsigned fence)
+{
+	like(s, fresh, "crashed");
 	if (trial_begin(t, fresh, false) || step(t, "create path=foo mode=0644") ||
 	    step(t, "write path=foo off=0 len=5000 seed=3") ||
 	    step(t, "mkdir path=A mode=0755") || step(t, "create path=A/bar mode=0644") ||
 	    step(t, "append path=A/bar len=4096 seed=4"))
 		return -1;
-	return capture(t, fresh, s, "crashed", "rename path=foo to=A/bar", 40);
+	return capture_fence(t, s, "rename path=foo to=A/bar", fence);
 }
 
-static int make_crashed2(struct trial *t, struct start *s, const struct start *fresh)
+static int make_crashed2(struct trial *t, struct start *s, const struct start *fresh,
+			 unsigned fence)
 {
-	if (age(t, fresh, 777) || step(t, "create path=zz mode=0644") ||
+	like(s, fresh, "crashed2");
+	if (age(t, fresh, 777) || step(t, "mkdir path=zz mode=0755"))
+		return -1;
+	return capture_fence(t, s, "create path=zz/new mode=0644", fence);
+}
+
+static int make_torn(struct trial *t, struct start *s, const struct start *fresh)
+{
+	like(s, fresh, "torn");
+	if (age(t, fresh, 4242) || step(t, "create path=zz mode=0644") ||
 	    step(t, "append path=zz len=9000 seed=4"))
 		return -1;
-	return capture(t, fresh, s, "crashed2", "write path=zz off=3000 len=4000 seed=9", 25);
+	return capture_state(t, s, "write path=zz off=3000 len=4000 seed=9", 25);
 }
 
 int starts_make(struct starts *st, struct trial *t)
@@ -252,8 +311,9 @@ int starts_make(struct starts *st, struct trial *t)
 	    make_aged(t, &s[START_AGED], &s[START_FRESH]) ||
 	    make_reformat(t, &s[START_REFORMAT], &s[START_AGED]) ||
 	    make_full(t, &s[START_FULL], &s[START_FRESH]) ||
-	    make_crashed(t, &s[START_CRASHED], &s[START_FRESH]) ||
-	    make_crashed2(t, &s[START_CRASHED2], &s[START_FRESH]))
+	    first_committed(t, &s[START_CRASHED], &s[START_FRESH], make_crashed) ||
+	    first_committed(t, &s[START_CRASHED2], &s[START_FRESH], make_crashed2) ||
+	    make_torn(t, &s[START_TORN], &s[START_FRESH]))
 		return -1;
 	memset(&t->x.stats, 0, sizeof(t->x.stats));
 	return 0;

@@ -12,9 +12,9 @@
 #include <string.h>
 
 const char *const start_names[STARTS] = {
-    [START_FRESH] = "fresh",	   [START_SHARDS] = "shards",	[START_AGED] = "aged",
-    [START_FULL] = "full",	   [START_CRASHED] = "crashed", [START_CRASHED2] = "crashed2",
-    [START_REFORMAT] = "reformat",
+    [START_FRESH] = "fresh", [START_SHARDS] = "shards",	    [START_AGED] = "aged",
+    [START_FULL] = "full",   [START_CRASHED] = "crashed",   [START_CRASHED2] = "crashed2",
+    [START_TORN] = "torn",   [START_REFORMAT] = "reformat",
 };
 
 const char *const family_names[FAMILIES] = {

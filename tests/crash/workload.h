@@ -18,8 +18,9 @@ enum start_kind {
 	START_SHARDS,	/* the same with 4 shards */
 	START_AGED,	/* hundreds of operations old, cleanly unmounted */
 	START_FULL,	/* a few blocks are free */
-	START_CRASHED,	/* left by a crash inside a rename, recovery to come */
-	START_CRASHED2, /* left by a crash while a file was replaced in an aged image */
+	START_CRASHED,	/* a rename over another file is in the journal, and not yet done */
+	START_CRASHED2, /* aged; a create is in the journal, and not yet done */
+	START_TORN,	/* aged; a record was being appended */
 	START_REFORMAT, /* aged, then formatted again with the same UUID */
 	STARTS
 };
