@@ -21,7 +21,7 @@
 
 struct options {
 	struct run_options run;
-	enum tier tier;
+	enum tier tier, plan;
 	double budget;
 	unsigned workers;
 	const char *replay, *failures, *only;
@@ -31,7 +31,8 @@ struct options {
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: crash [--tier short|commit|long] [--budget SECONDS] [--seed N]\n"
+		"usage: crash [--tier short|commit|long] [--plan short|commit|long]\n"
+		"             [--budget SECONDS] [--seed N]\n"
 		"             [--model strict|line|adversarial] [--depth 1|2] [--limit N]\n"
 		"             [--checks tree|fsck|use] [--fsck-every N] [--workers N] [--only "
 		"REGEX]\n"
@@ -58,6 +59,9 @@ static void set_option(struct options *o, int c, const char *v)
 	switch (c) {
 	case 't':
 		o->tier = (enum tier)choice(v, tier_names, TIERS);
+		break;
+	case 'P':
+		o->plan = (enum tier)choice(v, tier_names, TIERS);
 		break;
 	case 'b':
 		o->budget = atof(v);
@@ -112,26 +116,19 @@ static void set_option(struct options *o, int c, const char *v)
 
 static void parse(struct options *o, int argc, char **argv)
 {
-	static const struct option long_options[] = {{"tier", 1, NULL, 't'},
-						     {"budget", 1, NULL, 'b'},
-						     {"seed", 1, NULL, 's'},
-						     {"model", 1, NULL, 'm'},
-						     {"depth", 1, NULL, 'd'},
-						     {"limit", 1, NULL, 'l'},
-						     {"checks", 1, NULL, 'c'},
-						     {"workers", 1, NULL, 'w'},
-						     {"only", 1, NULL, 'o'},
-						     {"failures", 1, NULL, 'f'},
-						     {"fsck-every", 1, NULL, 'F'},
-						     {"replay", 1, NULL, 'r'},
-						     {"mutate", 0, NULL, 'M'},
-						     {"golden", 0, NULL, 'G'},
-						     {"list", 0, NULL, 'L'},
-						     {"help", 0, NULL, 'h'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+	    {"tier", 1, NULL, 't'},   {"budget", 1, NULL, 'b'},	  {"seed", 1, NULL, 's'},
+	    {"model", 1, NULL, 'm'},  {"depth", 1, NULL, 'd'},	  {"limit", 1, NULL, 'l'},
+	    {"checks", 1, NULL, 'c'}, {"workers", 1, NULL, 'w'},  {"only", 1, NULL, 'o'},
+	    {"plan", 1, NULL, 'P'},   {"failures", 1, NULL, 'f'}, {"fsck-every", 1, NULL, 'F'},
+	    {"replay", 1, NULL, 'r'}, {"mutate", 0, NULL, 'M'},	  {"golden", 0, NULL, 'G'},
+	    {"list", 0, NULL, 'L'},   {"help", 0, NULL, 'h'},	  {NULL, 0, NULL, 0}};
 	int c;
-	*o = (struct options){
-	    .run = run_defaults, .tier = TIER_COMMIT, .workers = 2, .failures = "."};
+	*o = (struct options){.run = run_defaults,
+			      .tier = TIER_COMMIT,
+			      .plan = TIERS,
+			      .workers = 2,
+			      .failures = "."};
 	o->run.limit = 0; /* the tier's */
 	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1)
 		set_option(o, c, optarg);
@@ -191,6 +188,7 @@ int main(int argc, char **argv)
 	struct pool_options p = {
 	    .run = o.run,
 	    .tier = o.tier,
+	    .plan = o.plan,
 	    .budget = o.budget,
 	    .workers = o.workers ? o.workers : 1,
 	    .failures = o.failures,

@@ -370,13 +370,14 @@ static bool watch(struct pool *p, const struct worker **ret_failed)
 /* What the command line does not say, the tier does. */
 static void pool_settle(struct pool *p, const struct pool_options *o)
 {
+	enum tier plan = o->plan == TIERS ? o->tier : o->plan;
 	p->o = o;
 	p->run = o->run;
 	if (!p->run.limit)
-		p->run.limit = tiers[o->tier].limit;
-	p->run.nested_limit = tiers[o->tier].nested;
-	p->run.pairs = tiers[o->tier].pairs;
-	p->run.random = tiers[o->tier].random;
+		p->run.limit = tiers[plan].limit;
+	p->run.nested_limit = tiers[plan].nested;
+	p->run.pairs = tiers[plan].pairs;
+	p->run.random = tiers[plan].random;
 }
 
 static int pool_open(struct pool *p, const struct pool_options *o)

@@ -11,7 +11,8 @@ extern const char *const tier_names[TIERS];
 struct pool_options {
 	struct run_options run;
 	enum tier tier;
-	double budget; /* seconds; 0: the tier's own */
+	enum tier plan; /* whose limits hold; TIERS: the tier's own */
+	double budget;	/* seconds; 0: the tier's own */
 	unsigned workers;
 	const char *failures; /* folder for replay files */
 	const char *only;     /* regular expression on workloads' names, or NULL */
