@@ -104,16 +104,17 @@ int mapsync_main(int argc, char **argv)
 /* Where on its block device the byte of a file is. */
 static long long physical(int fd, long long off)
 {
-	struct {
+	union {
 		struct fiemap map;
-		struct fiemap_extent extent;
+		char room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
 	} f = {.map = {.fm_start = off, .fm_length = 1, .fm_extent_count = 1}};
+	const struct fiemap_extent *e = f.map.fm_extents;
 
 	if (ioctl(fd, FS_IOC_FIEMAP, &f) || f.map.fm_mapped_extents != 1) {
 		perror("FIEMAP");
 		exit(1);
 	}
-	return f.extent.fe_physical + (off - f.extent.fe_logical);
+	return e->fe_physical + (off - e->fe_logical);
 }
 
 /*
