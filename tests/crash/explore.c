@@ -8,6 +8,7 @@
  * A state costs in proportion to the lines it touches: no image is ever copied.
  */
 #include "explore.h"
+#include "lazy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,6 +84,8 @@ int explore_open(struct explorer *x, size_t size, struct seen *seen)
 	x->size = size;
 	x->seen = seen;
 	int r = seen_open(&x->alike, 1u << 18);
+	if (r == 0)
+		r = readset_open(&x->reads, size);
 	if (r)
 		return r;
 	x->start = image_start_create(size);
@@ -102,6 +105,7 @@ int explore_open(struct explorer *x, size_t size, struct seen *seen)
 	trace_open(&x->trace, size);
 	x->trace.shadow = x->shadow.mem;
 	media_set_hook(x->media, trace_hook, &x->trace);
+	x->level[0].trace.reads = &x->reads;
 	x->level[0].p.retired = retired;
 	x->level[0].p.flag = rule_broken;
 	x->level[1].p.retired = retired_nested;
@@ -119,6 +123,7 @@ void explore_close(struct explorer *x)
 	image_close(&x->shadow);
 	trace_close(&x->trace);
 	seen_close(&x->alike);
+	readset_close(&x->reads);
 }
 
 static int image_start(struct image *im, int start)
@@ -158,6 +163,7 @@ struct point {
 	struct explorer *x;
 	unsigned depth;
 	bool inside;
+	bool again; /* states that were judged before are judged again, for what they read */
 };
 
 /* Puts the lines of the assignment into `to` and notes them in `set`. */
@@ -264,6 +270,7 @@ static int state_judge(struct explorer *x, struct crash_state *s, const struct a
 	int r = x->subject.judge(x->subject.arg, s);
 	l->trace.on = false;
 	lineset_restore(&l->touched, l->crash.mem, l->base.mem);
+	readset_forget_writes(&x->reads);
 	if (l->trace.outside)
 		abort();
 	if (r == 0 && x->stats.distinct % COMPARE_EVERY == 0)
@@ -281,6 +288,31 @@ static int state_recover(struct explorer *x, struct crash_state *s, const struct
 	return nested(x, s, a);
 }
 
+/* A mount and, for some states, fsck -y. */
+static int state_recoveries(struct explorer *x, struct crash_state *s,
+			    const struct assignment *a)
+{
+	int r = state_recover(x, s, a);
+	uint64_t digest = s->digest;
+	if (r || s->known || s->depth || !x->o.fsck_every || s->hash % x->o.fsck_every)
+		return r;
+	s->by_fsck = true;
+	x->stats.fscked++;
+	r = state_recover(x, s, a);
+	s->digest = digest;
+	return r;
+}
+
+/* A judgement that reads nothing would let one state stand for all. */
+static int state_was_read(struct explorer *x)
+{
+	if (x->reads.read.n > 0)
+		return 0;
+	snprintf(x->why, sizeof(x->why),
+		 "the judgement read nothing: readset_wrap.c is not linked");
+	return -1;
+}
+
 static int state_visit(void *arg, const struct assignment *a)
 {
 	struct point *pt = arg;
@@ -291,39 +323,61 @@ static int state_visit(void *arg, const struct assignment *a)
 	if (x->heartbeat)
 		*x->heartbeat += 1;
 	s.known = seen_get(x->seen, hash, &digest);
-	if (s.known && x->subject.legal(x->subject.arg, digest, pt->inside))
+	if (s.known && !pt->again && x->subject.legal(x->subject.arg, digest, pt->inside))
 		return 0;
 	*(pt->depth ? &x->stats.distinct2 : &x->stats.distinct) += !s.known;
+	s.known &= !pt->again;
 	s.media = x->level[s.depth].media;
 	s.image = &x->level[s.depth].crash;
-	int r = state_recover(x, &s, a);
-	if (r || s.known)
-		return r;
-	digest = s.digest;
-	if (x->o.fsck_every && pt->depth == 0 && hash % x->o.fsck_every == 0) {
-		s.by_fsck = true;
-		x->stats.fscked++;
-		r = state_recover(x, &s, a);
+	if (pt->again)
+		readset_start(&x->reads);
+	int r = state_recoveries(x, &s, a);
+	if (pt->again) {
+		readset_stop(&x->reads);
+		r = r ? r : state_was_read(x);
 	}
-	if (r == 0)
-		seen_put(x->seen, hash, digest);
+	if (r == 0 && !s.known)
+		seen_put(x->seen, hash, s.digest);
 	return r;
 }
 
 /* ---- crash points -------------------------------------------------------------------------
  */
 
+/* Fewer states than these are visited without looking at what they read. */
+#define LAZY_FROM 8u
+
+/* Completely, if what is read allows it; else all, or the plan. */
+static int point_states(struct point *pt, struct assignment *a, const struct enum_options *plan,
+			enum enum_cover *ret_cover)
+{
+	struct explorer *x = pt->x;
+	bool complete = false;
+	int r = 0;
+	if (x->o.reads && pt->depth == 0 && assignment_count(a) >= LAZY_FROM) {
+		pt->again = true;
+		r = lazy_enumerate(a, &x->reads, plan->limit, state_visit, pt, &complete);
+		pt->again = false;
+	}
+	if (r || complete) {
+		x->stats.lazy += complete;
+		*ret_cover = COVER_ALL;
+		return r;
+	}
+	return enumerate(a, plan, state_visit, pt, ret_cover);
+}
+
 static int point_explore(struct explorer *x, unsigned depth, bool inside)
 {
 	struct level *l = &x->level[depth];
-	struct point pt = {x, depth, inside};
+	struct point pt = {.x = x, .depth = depth, .inside = inside};
 	struct enum_options plan = x->o.plan;
 	enum enum_cover cover;
 	if (depth && x->o.nested_limit)
 		plan.limit = x->o.nested_limit;
 	plan.seed += l->p.base_hash;
 	assignment_load(&l->a, &l->p);
-	int r = enumerate(&l->a, &plan, state_visit, &pt, &cover);
+	int r = point_states(&pt, &l->a, &plan, &cover);
 	*(depth ? &x->stats.points2 : &x->stats.points) += 1;
 	(depth ? x->stats.cover2 : x->stats.cover)[cover]++;
 	return r;

@@ -15,6 +15,7 @@
 #include "image.h"
 #include "media.h"
 #include "persist.h"
+#include "readset.h"
 #include "seen.h"
 #include "trace.h"
 
@@ -56,11 +57,13 @@ struct explore_options {
 	uint64_t nested_limit; /* limit of combinations in recovery; 0: as plan */
 	uint64_t alike;	       /* explore so many recoveries that store the same; 0: all */
 	uint64_t fsck_every;   /* recover one state in so many with fsck -y too; 0: none */
+	bool reads;	       /* the program tells what is read: see readset.h */
 	bool keep_going;       /* count failures (mutation runs), do not stop at the first */
 };
 
 struct explore_stats {
 	uint64_t ops, points, cover[COVERS]; /* points by how much was visited */
+	uint64_t lazy;			     /* points covered completely by what is read */
 	uint64_t states;		     /* assignments visited */
 	uint64_t distinct;		     /* judged: not seen before */
 	uint64_t points2, cover2[COVERS], states2, distinct2; /* in recovery */
@@ -88,6 +91,7 @@ struct explorer {
 	struct explore_stats stats;
 	struct seen *seen;
 	struct seen alike; /* recoveries: hash of what one stores -> how many were explored */
+	struct readset reads; /* of one state's judgement; used if o.reads */
 	struct image live, shadow;
 	struct media *media; /* of live */
 	struct trace trace;

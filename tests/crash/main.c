@@ -130,6 +130,7 @@ static void parse(struct options *o, int argc, char **argv)
 			      .workers = 2,
 			      .failures = "."};
 	o->run.limit = 0; /* the tier's */
+	o->run.reads = true;
 	while ((c = getopt_long(argc, argv, "h", long_options, NULL)) != -1)
 		set_option(o, c, optarg);
 	if (optind < argc) {

@@ -283,6 +283,8 @@ static void summary(const struct pool *p)
 	printf("processor time: %.0f s, %.0f judged a minute of it\n", t.cpu,
 	       60 * (double)t.judged / (t.cpu > 0 ? t.cpu : 1));
 	cover("crash points", t.s.points, t.s.cover);
+	printf("crash points covered by what is read, not by visiting all states: %llu\n",
+	       (ull)t.s.lazy);
 	cover("in recovery", t.s.points2, t.s.cover2);
 	printf("recoveries that stored something: %llu, of these %llu stored what others that "
 	       "were explored had; recovered by fsck -y too: %llu; filled to the brim: %llu\n",

@@ -55,6 +55,7 @@ void run_configure(struct trial *t, const struct run_options *o)
 	    .plan = {o->limit, o->pairs, o->random, o->seed},
 	    .depth = o->depth,
 	    .nested_limit = o->nested_limit,
+	    .reads = o->reads,
 	    .alike = o->alike,
 	    .fsck_every = o->fsck_every,
 	};

@@ -21,6 +21,7 @@ struct run_options {
 	uint64_t fsck_every; /* one in so many is recovered by fsck -y too */
 	uint64_t seed;
 	unsigned steps; /* of random workloads */
+	bool reads;	/* the program is linked with readset_wrap.c */
 	bool dry;	/* follow the events, judge nothing */
 };
 extern const struct run_options run_defaults;

@@ -176,6 +176,8 @@ static void record(struct trace *t, enum media_event type, uint64_t off, const v
 {
 	if (stores(type) && t->touched)
 		lineset_add(t->touched, off, len);
+	if (stores(type) && t->reads)
+		readset_note_write(t->reads, off, len);
 	if (stores(type) && t->shadow)
 		memcpy(t->shadow + off, bytes, len);
 	if (!t->on)

@@ -13,6 +13,7 @@
 #include "image.h"
 #include "media.h"
 #include "persist.h"
+#include "readset.h"
 
 #define STACK_MAX 12
 
@@ -63,6 +64,7 @@ struct trace {
 	size_t size;
 	/* lines that were stored to; NULL: not wanted */
 	struct lineset *touched;
+	struct readset *reads; /* is told of stores; NULL: not wanted */
 	/* called before and after an event is recorded: for interleaving threads */
 	void (*gate)(void *arg);
 	void (*step)(void *arg);
