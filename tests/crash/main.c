@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 	if (o.replay)
 		return replay(&o);
 	if (o.mutate)
-		return mutate_run(&o.run, o.budget);
+		return mutate_run(&o.run, o.budget, o.only);
 	if (o.golden)
 		return mutate_golden(&o.run);
 	struct pool_options p = {

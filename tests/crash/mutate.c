@@ -9,6 +9,7 @@
  */
 #include "mutate.h"
 
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -399,7 +400,26 @@ static int mutants_sum(const struct mutator *m, const struct verdict *v)
 	return s.survived || s.tried < all ? 1 : 0;
 }
 
-int mutate_run(const struct run_options *o, double budget)
+/* Leaves the sites whose names fit. */
+static int sites_choose(struct mutator *m, const char *only)
+{
+	char name[300];
+	regex_t re;
+	size_t kept = 0;
+	if (!only)
+		return 0;
+	if (regcomp(&re, only, REG_EXTENDED | REG_NOSUB))
+		return -1;
+	for (size_t i = 0; i < m->n; i++) {
+		if (!regexec(&re, site_name(m, &m->sites[i], name, sizeof(name)), 0, NULL, 0))
+			m->sites[kept++] = m->sites[i];
+	}
+	m->n = kept;
+	regfree(&re);
+	return 0;
+}
+
+int mutate_run(const struct run_options *o, double budget, const char *only)
 {
 	static struct mutator m;
 	struct run_options run = *o;
@@ -422,6 +442,10 @@ int mutate_run(const struct run_options *o, double budget)
 	}
 	printf("%zu workloads reach %zu call sites\n", m.suite.n, m.n);
 	rules_print(&m);
+	if (sites_choose(&m, only)) {
+		printf("crash: bad regular expression %s\n", only);
+		return 2;
+	}
 	run_configure(&m.t, &run);
 	mutants_run(&m, v, budget > 0 ? crash_clock_real() + budget : 1e300);
 	r = mutants_sum(&m, v);

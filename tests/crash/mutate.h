@@ -8,9 +8,9 @@
 
 #include "run.h"
 
-/* Prints a row for each call site and the survivors; exit code 0, or 1 if there are new ones.
- */
-int mutate_run(const struct run_options *o, double budget);
+/* Prints a row for each call site (of those whose names fit the regular expression only, unless
+ * it is NULL) and the survivors; exit code 0, or 1 if there are new ones. */
+int mutate_run(const struct run_options *o, double budget, const char *only);
 /* Prints fences, flushes, lines and bytes of each word of the vocabulary. */
 int mutate_golden(const struct run_options *o);
 
