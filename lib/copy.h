@@ -61,6 +61,13 @@ int copy_zeros(void *dst, size_t len);
 /* One atomic cached store to an aligned word. */
 int copy_store8(void *dst, uint64_t value);
 
+/* A hint: the line is going to be stored to, cached. A processor that does not know it skips
+ * it. */
+static inline void copy_expect(const void *line)
+{
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+}
+
 /* Orders and completes what this thread stored non-temporally and flushed. */
 static inline void copy_fence(void)
 {

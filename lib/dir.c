@@ -4,14 +4,14 @@
  * their names, which compares names: equal hashes are only slow.
  *
  * Invariants: vec ascends by cookie, e is NULL where an entry was removed; live is the number
- * of entries; used counts places that are not NULL, tombstones included, and stays below 3/4.
+ * of entries and at most 3/4 of the places. Between an entry's own place and where it stands
+ * none is empty: linear probing, and removal closes the gap (Knuth, 6.4, algorithm R), for with
+ * tombstones one name made and removed again and again would lengthen its own search.
  */
 #include <dirent.h>
 #include <errno.h>
 
 #include "fs.h"
-
-static struct dent tombstone;
 
 uint32_t dir_hash(const char *name, size_t len)
 {
@@ -27,8 +27,7 @@ static struct dent **find_place(const struct dir *d, const char *name, size_t le
 	for (size_t i = hash & (d->places - 1); d->hash[i]; i = (i + 1) & (d->places - 1)) {
 		struct dent *e = d->hash[i];
 
-		if (e->hash == hash && e->namelen == len && e != &tombstone &&
-		    !memcmp(e->name, name, len))
+		if (e->hash == hash && e->namelen == len && !memcmp(e->name, name, len))
 			return &d->hash[i];
 	}
 	return NULL;
@@ -70,19 +69,31 @@ static void place(struct dir *d, struct dent *e)
 	while (d->hash[i])
 		i = (i + 1) & (d->places - 1);
 	d->hash[i] = e;
-	d->used++;
+}
+
+/* Empties the place and moves back what stands behind it only because it was taken. */
+static void unplace(struct dir *d, size_t gap)
+{
+	size_t mask = d->places - 1;
+
+	for (size_t i = (gap + 1) & mask; d->hash[i]; i = (i + 1) & mask) {
+		if (((i - d->hash[i]->hash) & mask) >= ((i - gap) & mask)) {
+			d->hash[gap] = d->hash[i];
+			gap = i;
+		}
+	}
+	d->hash[gap] = NULL;
 }
 
 static void rehash(struct dir *d)
 {
 	size_t places = 8;
 
-	while (places < (d->live + 1) * 2)
+	while (places < d->live * 2)
 		places *= 2;
 	free(d->hash);
 	d->hash = xcalloc(places, sizeof(d->hash[0]));
 	d->places = places;
-	d->used = 0;
 	for (size_t i = 0; i < d->n; i++)
 		if (d->vec[i].e)
 			place(d, d->vec[i].e);
@@ -121,7 +132,7 @@ int dir_add(struct dir *d, const char *name, unsigned len, uint64_t ino, unsigne
 	d->vec = grow_array(d->vec, &d->cap, d->n + 1, sizeof(d->vec[0]));
 	d->vec[d->n++] = (struct dir_entry){cookie, e};
 	d->live++;
-	if ((d->used + 1) * 4 > d->places * 3)
+	if (d->live * 4 > d->places * 3)
 		rehash(d);
 	else
 		place(d, e);
@@ -134,7 +145,7 @@ int dir_add(struct dir *d, const char *name, unsigned len, uint64_t ino, unsigne
 void dir_remove(struct dir *d, struct dent *e)
 {
 	d->vec[dir_after(d, e->cookie - 1)].e = NULL;
-	*find_place(d, e->name, e->namelen) = &tombstone;
+	unplace(d, find_place(d, e->name, e->namelen) - d->hash);
 	d->live--;
 	d->bytes -= PMEMFS_DENTRY_SIZE(e->namelen);
 	d->subdirs -= e->type == DT_DIR;

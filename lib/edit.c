@@ -2,13 +2,16 @@
 /*
  * Building a change of a file's content: data goes to blocks that nothing refers to, or to
  * bytes that nothing reads (past the end of the file, unwritten extents); then one record makes
- * it true.
+ * it true. Building reads and computes; the transaction stores, data first. So nothing that is
+ * computed waits for the data's lines on their way to the medium (a load that overlaps a young
+ * store in part waits until that store has left the buffer, behind all of the data).
  *
  * Invariants: no byte that the committed state can read is ever stored to. The checksum of a
  * block covers its first data_valid() bytes, so a change of the size restates the checksums of
  * the blocks that hold the old and the new end. A crash before the record's fence leaves the
  * old file and blocks that are still free; after it, the new file.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "fs.h"
@@ -18,13 +21,15 @@ void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t si
 	ed->fs = fs;
 	ed->inode = i;
 	ed->size = size;
-	ed->dirty = false;
 	extvec_init(&ed->taken);
+	ed->data = ed->datafixed;
+	ed->datacap = ARRAY_LEN(ed->datafixed);
 	ed->e = ed->efixed;
 	ed->cap = ARRAY_LEN(ed->efixed);
 	ed->csum = ed->csumfixed;
 	ed->csumcap = ARRAY_LEN(ed->csumfixed);
-	ed->n = ed->csums = 0;
+	ed->n = ed->csums = ed->datas = 0;
+	ed->partial = 0;
 }
 
 /* As grow_array, for an array that begins inside the structure. */
@@ -42,6 +47,8 @@ static void *grow_fixed(void *p, const void *fixed, size_t *cap, size_t need, si
 static void edit_end(struct edit *ed)
 {
 	extvec_done(&ed->taken);
+	if (ed->data != ed->datafixed)
+		free(ed->data);
 	if (ed->e != ed->efixed)
 		free(ed->e);
 	if (ed->csum != ed->csumfixed)
@@ -73,6 +80,14 @@ static void add_csum(struct edit *ed, const void *bytes, uint32_t len, uint64_t 
 	ed->csum = grow_fixed(ed->csum, ed->csumfixed, &ed->csumcap, ed->csums + 1,
 			      sizeof(ed->csum[0]));
 	ed->csum[ed->csums++] = put64(hash64(bytes, len, data_seed(ed->fs, block)));
+}
+
+/* src stays as it is until the edit ends. */
+static void add_data(struct edit *ed, uint64_t off, const void *src, size_t len)
+{
+	ed->data = grow_fixed(ed->data, ed->datafixed, &ed->datacap, ed->datas + 1,
+			      sizeof(ed->data[0]));
+	ed->data[ed->datas++] = (struct txn_data){off, src, len};
 }
 
 static const struct range *mapping(const struct inode *i, uint64_t b)
@@ -127,18 +142,13 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	return 0;
 }
 
-/*
- * The checksums before the copy: behind it, their loads would wait for its stores wherever
- * source and block have the same place in their 4 KiB page (the processor compares only those
- * bits), as they mostly have.
- */
 static void store_run(struct edit *ed, uint64_t b, uint64_t n, uint64_t block, const char *src)
 {
 	add_extent(ed, b, n, block, 0);
+	media_expect_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, n * PMEMFS_BLOCK_SIZE);
 	for (uint64_t k = 0; k < n; k++)
 		add_csum(ed, src + k * PMEMFS_BLOCK_SIZE, PMEMFS_BLOCK_SIZE, block + k);
-	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
-	ed->dirty = true;
+	add_data(ed, block * PMEMFS_BLOCK_SIZE, src, n * PMEMFS_BLOCK_SIZE);
 }
 
 /* What blocks from b on, at most max, have in common. */
@@ -204,15 +214,21 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 	return err;
 }
 
-/* Stores bytes [from, to) of the block's new content; its checksum covers the first valid ones.
- */
+/* Stores bytes [from, valid) of the block's new content; its checksum covers all valid ones. */
 static void store_block(struct edit *ed, uint64_t b, uint64_t block, const char *bytes,
 			uint32_t from, uint32_t valid)
 {
 	add_extent(ed, b, 1, block, 0);
+	media_expect_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, valid - from);
 	add_csum(ed, bytes, valid, block);
-	media_copy(ed->fs->media, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
-	ed->dirty = true;
+	add_data(ed, block * PMEMFS_BLOCK_SIZE + from, bytes + from, valid - from);
+}
+
+/* Where the content of a block that changes in part is put together. */
+static char *partial_block(struct edit *ed)
+{
+	assert(ed->partial < ARRAY_LEN(ed->partials));
+	return ed->partials[ed->partial++];
 }
 
 static int take_block(struct edit *ed, uint64_t b, uint64_t *ret)
@@ -232,15 +248,16 @@ static int take_block(struct edit *ed, uint64_t b, uint64_t *ret)
 
 int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src)
 {
-	char bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
 	const struct inode *i = ed->inode;
 	const struct range *r = mapping(i, b);
 	uint32_t old = data_valid(i->attr.size, b), valid = data_valid(ed->size, b);
 	uint64_t block;
+	char *bytes;
 	int err;
 
 	if (!src && !is_written(r))
 		return 0; /* zeros already */
+	bytes = partial_block(ed);
 	err = file_read_block(ed->fs, i, b, valid, bytes);
 	if (err)
 		return err;
@@ -266,17 +283,18 @@ int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const 
 
 int edit_old_end(struct edit *ed)
 {
-	char bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
 	const struct inode *i = ed->inode;
 	bool shrink = ed->size < i->attr.size;
 	uint64_t b = (shrink ? ed->size : i->attr.size) / PMEMFS_BLOCK_SIZE;
 	const struct range *r = mapping(i, b);
 	uint32_t old = data_valid(i->attr.size, b), valid = data_valid(ed->size, b);
 	uint64_t block;
+	char *bytes;
 	int err;
 
 	if (!is_written(r) || !old || !valid || old == valid)
 		return 0;
+	bytes = partial_block(ed);
 	err = file_read_block(ed->fs, i, b, MAX(old, valid), bytes);
 	if (err)
 		return err;
@@ -375,7 +393,8 @@ int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, 
 	p = put_array(p, ed->csum, ed->csums * 8);
 	u->h.len = put16((p - (char *)u) / 8);
 	txn_begin(&t, ed->fs, flags);
-	t.dirty = ed->dirty;
+	t.data = ed->data;
+	t.datas = ed->datas;
 	txn_add(&t, ed->inode, &u->h);
 	err = txn_commit(&t);
 	if (err)

@@ -174,8 +174,8 @@ struct dir {
 		struct dent *e;
 	} * vec;
 	size_t n, cap, live;
-	struct dent **hash;  /* open addressing; a power of two of places */
-	size_t places, used; /* used: with tombstones */
+	struct dent **hash; /* open addressing; a power of two of places */
+	size_t places;
 	uint64_t next_cookie;
 	uint64_t bytes; /* of all entries on the medium */
 	uint32_t subdirs;
@@ -309,11 +309,20 @@ struct txn_part {
 };
 
 /* An operation: its records, one for each inode it changes, become true together. */
+/* Data for blocks or bytes that nothing refers to until a record of the transaction does. */
+struct txn_data {
+	uint64_t off;
+	const void *src;
+	size_t len;
+};
+
 struct txn {
 	struct pmemfs *fs;
 	unsigned n;
 	unsigned flags; /* ALLOC_RESERVE */
-	bool dirty;	/* data, cleared or new log blocks were stored and not yet fenced */
+	bool dirty;	/* cleared or new log blocks were stored and not yet fenced */
+	const struct txn_data *data; /* the caller's; stored and fenced before any record */
+	size_t datas;
 	struct extvec freed; /* blocks to free once it is durable */
 	struct txn_part part[TXN_PARTS];
 };
@@ -478,16 +487,20 @@ struct edit {
 	struct inode *inode;
 	uint64_t size;	     /* the file's new size */
 	struct extvec taken; /* blocks to give back if it fails */
-	bool dirty;	     /* data was stored */
+	struct txn_data *data;
+	size_t datas, datacap;
 	struct pmemfs_extent *e;
 	size_t n, cap;
 	le64 *csum;
 	size_t csums, csumcap;
-	struct pmemfs_extent efixed[4]; /* e and csum point here until there are more */
+	struct pmemfs_extent efixed[4]; /* these arrays begin here, until there are more */
 	le64 csumfixed[64];
+	struct txn_data datafixed[4];
+	unsigned partial; /* of these buffers are in use: head, tail and old end at most */
+	char partials[3][PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
 };
 void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t size);
-/* Blocks [b, b + n) take whole blocks from src. */
+/* Blocks [b, b + n) take whole blocks from src, which stays as it is until the edit ends. */
 int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src);
 /* Bytes [from, to) of block b take src (NULL: zeros). */
 int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src);

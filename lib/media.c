@@ -23,6 +23,10 @@
 
 #include "hash.h"
 
+/* So much of a copy is fetched ahead: a line for each fill buffer of a core; more would wait.
+ */
+#define EXPECT_MAX (16 * COPY_LINE)
+
 /* What hooks are shown as the bytes of a clear. */
 static const char zeros[4096] __attribute__((aligned(64)));
 
@@ -244,6 +248,18 @@ void media_copy(struct media *m, uint64_t off, const void *src, size_t len)
 		store_range(m, off, src, len);
 	else
 		store_aside(m, off, src, len);
+}
+
+void media_expect_copy(struct media *m, uint64_t off, size_t len)
+{
+	struct media_slot *slot = media_slot_get(m);
+	const struct copy_kernel *k =
+	    media_policy_choose(&m->policy, false, len, media_writers(m, slot));
+
+	if (k->nontemporal || !may_store(m, off, len))
+		return;
+	for (size_t at = 0; at < MIN(len, EXPECT_MAX); at += COPY_LINE)
+		copy_expect(m->base + off + at);
 }
 
 void media_clear(struct media *m, uint64_t off, size_t len)

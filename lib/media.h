@@ -150,6 +150,13 @@ void media_store8(struct media *m, uint64_t off, uint64_t value);
  */
 void media_copy(struct media *m, uint64_t off, const void *src, size_t len);
 
+/*
+ * A hint that media_copy of these bytes follows soon: where it would store them cached, their
+ * lines are fetched meanwhile. Cached stores first read the line, which otherwise is what the
+ * copy waits for.
+ */
+void media_expect_copy(struct media *m, uint64_t off, size_t len);
+
 /* The same with zeros. */
 void media_clear(struct media *m, uint64_t off, size_t len);
 

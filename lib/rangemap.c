@@ -243,8 +243,12 @@ static void set_range(struct rangemap *m, struct range_cursor c, const struct ra
 struct range rangemap_insert(struct rangemap *m, struct range r)
 {
 	struct range_cursor next, prev;
-	const struct range *after = rangemap_find(m, r.start, &next);
+	const struct range *after = NULL;
 
+	next.leaf = m->leaves; /* mostly maps are built in ascending order */
+	next.slot = 0;
+	if (m->leaves && m->index[m->leaves - 1].end > r.start)
+		after = rangemap_find(m, r.start, &next);
 	m->total += r.len;
 	prev = next;
 	if (step_back(m, &prev) && continues(range_at(m, prev), &r)) {

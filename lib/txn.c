@@ -31,6 +31,8 @@ void txn_begin(struct txn *t, struct pmemfs *fs, unsigned flags)
 	t->n = 0;
 	t->flags = flags;
 	t->dirty = false;
+	t->data = NULL;
+	t->datas = 0;
 	extvec_init(&t->freed);
 }
 
@@ -186,7 +188,7 @@ static int apply(struct txn *t, struct txn_part *p)
 	return err;
 }
 
-/* Stores the part where it belongs; the head word of a switch last. */
+/* Stores the part, which is in the journal, where it belongs. */
 static void store(struct txn *t, struct txn_part *p)
 {
 	struct media *m = t->fs->media;
@@ -201,14 +203,24 @@ static void store(struct txn *t, struct txn_part *p)
 		media_copy(m, p->at, p->rec, rec_len(p->rec));
 		break;
 	case TXN_SWITCH:
+		media_store8(m, i->slot, p->head);
 		media_copy(m, slot_area(i->slot, head_where(p->head)), p->area,
 			   sizeof(p->area));
-		/* fall through */
+		if (head_where(p->head) != 1) /* whose first line is the word's */
+			media_flush(m, i->slot, 8);
+		break;
 	case TXN_FREE:
 		media_store8(m, i->slot, p->head);
 		media_flush(m, i->slot, 8);
 		break;
 	}
+}
+
+static void store_data(struct txn *t)
+{
+	for (size_t k = 0; k < t->datas; k++)
+		media_copy(t->fs->media, t->data[k].off, t->data[k].src, t->data[k].len);
+	t->dirty |= t->datas;
 }
 
 static int commit_one(struct txn *t, struct txn_part *p)
@@ -327,6 +339,8 @@ int txn_commit(struct txn *t)
 	}
 	for (unsigned k = 0; k < t->n && !err; k++)
 		err = apply(t, &t->part[k]);
+	if (!err)
+		store_data(t);
 	if (!err)
 		err = t->n == 1 ? commit_one(t, &t->part[0]) : commit_many(t);
 	if (err) {
