@@ -2,11 +2,11 @@
 /*
  * Loads, stores, flushes and fences: the only code that writes to the medium.
  *
- * 1. A copy or clear is split once, here: a partial line at the head, whole lines, a partial
- *    line at the tail. Partial lines get cached stores of just their bytes and are written
- *    back at once; the kernel stores the whole lines. So one call never mixes cached and
- *    non-temporal stores in a line, never flushes a line twice, and leaves the bytes around it
- *    to whoever stores them next.
+ * 1. A copy or clear is split once, here: whole lines, a partial line at the head, one at the
+ *    tail. The kernel stores the whole lines; partial ones, which the processor has to read
+ *    first and asks for at the very beginning, get cached stores of just their bytes and are
+ *    written back at once. So one call never mixes cached and non-temporal stores in a line,
+ *    never flushes a line twice, and leaves the bytes around it to whoever stores them next.
  * 2. Each line that was stored cached has been flushed when the call returns (store8: by the
  *    caller); the fence is all that is missing. With eADR there is no flush, but the fence.
  * 3. Bounds are checked before the first store. A store that is out of bounds, not allowed, or
@@ -225,9 +225,13 @@ static inline void store_range(struct media *m, uint64_t off, const char *src, s
 	size_t parts = !!head + !!tail;
 
 	if (head)
-		store_part(m, off, src, head);
+		copy_expect(m->base + off);
+	if (tail)
+		copy_expect(m->base + off + head + body);
 	if (body)
 		store_lines(m, k, off + head, src ? src + head : NULL, body);
+	if (head)
+		store_part(m, off, src, head);
 	if (tail)
 		store_part(m, off + head + body, src ? src + head + body : NULL, tail);
 
