@@ -23,9 +23,6 @@
 #include "media_impl.h"
 
 #define SOURCE	(4u << 20) /* the largest store */
-#define BURSTS	3
-#define BURST	196608 /* bytes in a burst, more or less */
-#define MANY	256    /* stores in a burst, at most */
 #define WAIT_NS 200000
 
 /* What all writers do, in one word: bytes << 32 | writers << 16 | clear << 8 | kernel. */
@@ -40,6 +37,7 @@ struct helper {
 
 struct calibrate_rig {
 	struct media *m;
+	media_hook hook; /* what it was: measuring is not for it */
 	uint64_t off, len;
 	char *source;
 	struct helper *helper;
@@ -70,21 +68,28 @@ static unsigned job_writers(job_word job)
 	return job >> 16 & 0xffff;
 }
 
-/* A store somewhere in the part of the area that belongs to one writer. */
+/*
+ * A store somewhere in the part of the area that belongs to one writer and, where there is
+ * room, to the kernel: which lines another has left in the cache is no business of it.
+ */
 static int store_once(const struct calibrate_rig *rig, job_word job, unsigned writer,
 		      uint64_t *random)
 {
-	const struct copy_kernel *k = copy_by_number(job & 0xff);
+	unsigned number = job & 0xff, writers = job_writers(job);
+	const struct copy_kernel *k = copy_by_number(number);
 	const char *src = job & 0x100 ? NULL : rig->source;
 	size_t bytes = job >> 32, align = MAX(COPY_LINE, MIN(bytes, 4096u));
-	uint64_t part = rig->len / job_writers(job) / align * align;
+	uint64_t own = rig->len / COPY_NUMBERS / 4096 * 4096;
+	bool apart = own / writers >= bytes;
+	uint64_t part = (apart ? own : rig->len) / writers / align * align;
 	uint64_t places = (part - bytes) / align + 1, at;
 
 	*random ^= *random << 13;
 	*random ^= *random >> 7;
 	*random ^= *random << 17;
 	at = ((*random >> 32) * places >> 32) * align;
-	return media_try(rig->m, k, rig->off + writer * part + at, src, bytes);
+	at += rig->off + writer * part + (apart ? number * own : 0);
+	return media_try(rig->m, k, at, src, bytes);
 }
 
 /* What the helper has to do now; 0: wait. */
@@ -105,7 +110,8 @@ static void *helper_main(void *arg)
 		job_word job = helper_job(h);
 		int r = job ? store_once(rig, job, h->index, &random) : 0;
 
-		atomic_store(&h->doing, job);
+		if (atomic_load(&h->doing) != job)
+			atomic_store(&h->doing, job);
 		if (r)
 			atomic_store(&rig->failed, r);
 		if (job && !r)
@@ -143,7 +149,7 @@ int rig_measure(void *arg, unsigned number, bool clear, size_t bytes, unsigned w
 	struct calibrate_rig *rig = arg;
 	job_word job = job_make(number, clear, bytes, writers);
 	unsigned n = RIG_IN_BURST(bytes);
-	uint64_t best = UINT64_MAX;
+	uint64_t best = UINT64_MAX, random = rig->random; /* helpers read what is beside it */
 	int r = 0;
 
 	tell(rig, job);
@@ -151,10 +157,11 @@ int rig_measure(void *arg, unsigned number, bool clear, size_t bytes, unsigned w
 		uint64_t start = now_ns(), took;
 
 		for (unsigned i = 0; i < n && !r; i++)
-			r = store_once(rig, job, 0, &rig->random);
+			r = store_once(rig, job, 0, &random);
 		took = now_ns() - start;
 		best = MIN(best, took);
 	}
+	rig->random = random;
 	if (!r)
 		r = atomic_load(&rig->failed);
 	if (!r)
@@ -202,6 +209,8 @@ int rig_make(struct media *m, uint64_t off, uint64_t len, unsigned writers,
 	if (r)
 		return r;
 	rig->m = m;
+	rig->hook = m->hook;
+	m->hook = NULL;
 	rig->off = off;
 	rig->len = len;
 	rig->random = 88172645463325252ull;
@@ -236,6 +245,7 @@ void rig_free(struct calibrate_rig *rig)
 		pthread_join(rig->helper[i].thread, NULL);
 	pthread_cond_destroy(&rig->cond);
 	pthread_mutex_destroy(&rig->lock);
+	rig->m->hook = rig->hook;
 	free(rig->helper);
 	free(rig->source);
 	free(rig);

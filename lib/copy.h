@@ -61,11 +61,20 @@ int copy_zeros(void *dst, size_t len);
 /* One atomic cached store to an aligned word. */
 int copy_store8(void *dst, uint64_t value);
 
-/* A hint: the line is going to be stored to, cached. A processor that does not know it skips
- * it. */
-static inline void copy_expect(const void *line)
+#define COPY_AHEAD 16 /* lines: as many as a core has fill buffers; more would wait */
+
+/*
+ * A hint: these lines are going to be stored to, cached; asks for the first COPY_AHEAD. A store
+ * needs the line, and otherwise asks for it only when it is its turn. A processor that does not
+ * know the instruction skips it.
+ */
+static inline void copy_expect(const void *line, size_t lines)
 {
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+	const char *at = line,
+		   *end = at + (lines < COPY_AHEAD ? lines : COPY_AHEAD) * COPY_LINE;
+
+	for (; at < end; at += COPY_LINE)
+		__asm__ volatile("prefetchw %0" : : "m"(*at));
 }
 
 /* Orders and completes what this thread stored non-temporally and flushed. */

@@ -23,10 +23,6 @@
 
 #include "hash.h"
 
-/* So much of a copy is fetched ahead: a line for each fill buffer of a core; more would wait.
- */
-#define EXPECT_MAX (16 * COPY_LINE)
-
 /* What hooks are shown as the bytes of a clear. */
 static const char zeros[4096] __attribute__((aligned(64)));
 
@@ -183,57 +179,55 @@ static void tell_cached(struct media *m, uint64_t off, const void *src, size_t l
 		tell(m, MEDIA_EV_FLUSH, off, NULL, len);
 }
 
-/* Part of one line. src NULL: zeros. */
-static void store_part(struct media *m, uint64_t off, const char *src, size_t len)
+/* Part of one line. src NULL: zeros. 0 or -EIO. */
+static int store_part(struct media *m, uint64_t off, const char *src, size_t len)
 {
 	char *dst = m->base + off;
 	int r = src ? copy_bytes(dst, src, len) : copy_zeros(dst, len);
 
 	r |= m->flush->flush(dst, 1);
-	if (unlikely(r))
-		set_failed(m);
 	if (unlikely(m->hook))
 		tell_cached(m, off, src, len);
+	return r;
 }
 
-/* Whole lines. src NULL: zeros. */
-static void store_lines(struct media *m, const struct copy_kernel *k, uint64_t off,
-			const char *src, size_t len)
+/* Whole lines. src NULL: zeros. 0 or -EIO. */
+static int store_lines(struct media *m, const struct copy_kernel *k, uint64_t off,
+		       const char *src, size_t len)
 {
 	char *dst = m->base + off;
 	int r = src ? k->copy(dst, src, len / COPY_LINE) : k->clear(dst, len / COPY_LINE);
 
-	if (unlikely(r))
-		set_failed(m);
 	if (likely(!m->hook))
-		return;
+		return r;
 	if (k->nontemporal)
 		tell_stored(m, MEDIA_EV_NT, off, src, len);
 	else
 		tell_cached(m, off, src, len);
+	return r;
 }
 
-/* The flushcache copy and clear. src NULL: zeros. */
-static inline void store_range(struct media *m, uint64_t off, const char *src, size_t len)
+/* The flushcache copy and clear by kernel k. src NULL: zeros. 0 or -EIO. */
+static inline int store_range(struct media *m, struct media_slot *slot,
+			      const struct copy_kernel *k, uint64_t off, const char *src,
+			      size_t len)
 {
-	struct media_slot *slot = media_slot_get(m);
-	const struct copy_kernel *k =
-	    media_policy_choose(&m->policy, !src, len, media_writers(m, slot));
 	size_t head = MIN(-off % COPY_LINE, len);
 	size_t body = (len - head) / COPY_LINE * COPY_LINE;
 	size_t tail = len - head - body;
 	size_t parts = !!head + !!tail;
+	int r = 0;
 
 	if (head)
-		copy_expect(m->base + off);
+		copy_expect(m->base + off, 1);
 	if (tail)
-		copy_expect(m->base + off + head + body);
+		copy_expect(m->base + off + head + body, 1);
 	if (body)
-		store_lines(m, k, off + head, src ? src + head : NULL, body);
+		r |= store_lines(m, k, off + head, src ? src + head : NULL, body);
 	if (head)
-		store_part(m, off, src, head);
+		r |= store_part(m, off, src, head);
 	if (tail)
-		store_part(m, off + head + body, src ? src + head + body : NULL, tail);
+		r |= store_part(m, off + head + body, src ? src + head + body : NULL, tail);
 
 	media_slot_add(m, slot, &slot->bytes, len);
 	if (k->nontemporal)
@@ -242,16 +236,35 @@ static inline void store_range(struct media *m, uint64_t off, const char *src, s
 		parts += body / COPY_LINE;
 	if (!m->eadr)
 		media_slot_add(m, slot, &slot->flushes, parts);
+	return r;
+}
+
+/* src NULL: zeros. */
+static inline void store(struct media *m, uint64_t off, const char *src, size_t len)
+{
+	struct media_slot *slot;
+	const struct copy_kernel *k;
+
+	if (unlikely(!len))
+		return;
+	if (!may_store(m, off, len)) {
+		store_aside(m, off, src, len);
+		return;
+	}
+	slot = media_slot_get(m);
+	k = media_policy_choose(&m->policy, !src, len, media_writers(m, slot));
+	if (unlikely(store_range(m, slot, k, off, src, len)))
+		set_failed(m);
 }
 
 void media_copy(struct media *m, uint64_t off, const void *src, size_t len)
 {
-	if (unlikely(!len))
-		return;
-	if (may_store(m, off, len))
-		store_range(m, off, src, len);
-	else
-		store_aside(m, off, src, len);
+	store(m, off, src, len);
+}
+
+void media_clear(struct media *m, uint64_t off, size_t len)
+{
+	store(m, off, NULL, len);
 }
 
 void media_expect_copy(struct media *m, uint64_t off, size_t len)
@@ -262,18 +275,19 @@ void media_expect_copy(struct media *m, uint64_t off, size_t len)
 
 	if (k->nontemporal || !may_store(m, off, len))
 		return;
-	for (size_t at = 0; at < MIN(len, EXPECT_MAX); at += COPY_LINE)
-		copy_expect(m->base + off + at);
+	copy_expect(m->base + off, DIV_UP(len, COPY_LINE));
 }
 
-void media_clear(struct media *m, uint64_t off, size_t len)
+int media_try(struct media *m, const struct copy_kernel *k, uint64_t off, const void *src,
+	      size_t len)
 {
-	if (unlikely(!len))
-		return;
-	if (may_store(m, off, len))
-		store_range(m, off, NULL, len);
-	else
-		store_aside(m, off, NULL, len);
+	int r;
+
+	if (!may_store(m, off, len))
+		return -EROFS;
+	r = store_range(m, media_slot_get(m), k, off, src, len);
+	media_fence(m);
+	return r;
 }
 
 void media_store8(struct media *m, uint64_t off, uint64_t value)

@@ -130,14 +130,18 @@ int media_shadow_clear(struct media *m, uint64_t off, size_t len);
 int media_shadow_read(const struct media *m, uint64_t off, void *dst, size_t len);
 bool media_shadow_touches(const struct media *m, uint64_t off, size_t len);
 
-/* ---- media_policy.c ---- */
+/* ---- media.c ---- */
 
 /*
- * One kernel on whole lines of the medium, then a fence, past policy, counters and hook, for
- * measuring. src NULL: zeros. 0, -EIO (faulted; the media does not count as failed), -EROFS.
+ * media_copy (src NULL: media_clear) by that kernel and media_fence, for measuring: what runs
+ * between the stores and the fence counts too. 0, -EIO (faulted; the media does not count as
+ * failed), -EROFS.
  */
-int media_try(const struct media *m, const struct copy_kernel *k, uint64_t off, const void *src,
+int media_try(struct media *m, const struct copy_kernel *k, uint64_t off, const void *src,
 	      size_t len);
+
+/* ---- media_policy.c ---- */
+
 /* The starting rule for this media. */
 void media_policy_reset(struct media *m);
 /* The kernel that the rule has for a size class. */

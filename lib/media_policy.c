@@ -193,16 +193,3 @@ void media_policy_text(const struct media *m, bool clear, unsigned row, char *bu
 	if (n < size)
 		snprintf(buf + n, size - n, "%s%s", now, n ? " from there" : "");
 }
-
-int media_try(const struct media *m, const struct copy_kernel *k, uint64_t off, const void *src,
-	      size_t len)
-{
-	int r;
-
-	if (off > m->store_limit || len > m->store_limit - off)
-		return -EROFS;
-	r = src ? k->copy(m->base + off, src, len / COPY_LINE)
-		: k->clear(m->base + off, len / COPY_LINE);
-	copy_fence();
-	return r;
-}
