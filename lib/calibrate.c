@@ -6,13 +6,13 @@
  *    size, one right after the other, and is compared with the incumbent of the same round.
  *    Whatever else the machine does hits all of them alike, and medians over the rounds drop
  *    what it hits one by one.
- * 2. Only a clear win displaces the incumbent: at least 10% more speed, in two rounds of three.
- *    The incumbent is the starting rule; for several writers, what was chosen for fewer; for
+ * 2. Only a clear win displaces the incumbent: at least 10% more speed, in most rounds. The
+ *    incumbent is the starting rule; for several writers, what was chosen for fewer; for
  *    zeroing, what was chosen for copies.
  * 3. Among those that won, and the incumbent, the row of a table is the cheapest way through
- * all sizes, where 2.5%, or more where times vary, is no difference and changing the kernel
- * from one size to the next costs 1%: kernels that are as good as equal do not take turns, so
- * that one calibration is like the next. Among equals the rule's own two come first.
+ *    all sizes, where 3% is no difference and changing the kernel from one size to the next
+ *    costs 1%: kernels that are as good as equal do not take turns, so that one calibration is
+ *    like the next. Among equals the rule's own two come first.
  * 4. What was not measured in CALIBRATE_LEAST rounds is as in the row above, with fewer
  * writers; in the first row it is the rule. Sizes for which there was no time, on a slow
  * medium, have what the largest measured one has, if that is large.
@@ -33,8 +33,7 @@
 
 #define WIN	    (1 / 1.1) /* a ratio of times that is a clear win */
 #define SWITCH_COST 1.01
-#define SAME	    0.025 /* differences that are none, at least and at most */
-#define SAME_MAX    0.2
+#define SAME	    1.03   /* a ratio that is no difference */
 #define ORDER_COST  0.0005 /* decides among equals */
 #define LARGE	    8	   /* a size class that stands for larger ones: 16 KiB */
 #define HOPELESS    3.0
@@ -77,19 +76,6 @@ static double median(const double *v, unsigned n)
 	memcpy(sorted, v, n * sizeof(*v));
 	qsort(sorted, n, sizeof(*sorted), by_value);
 	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
-/* How far from the true median the median of the values may be, more or less. */
-static double spread(const double *v, unsigned n)
-{
-	double sorted[CALIBRATE_ROUNDS], within;
-
-	memcpy(sorted, v, n * sizeof(*v));
-	qsort(sorted, n, sizeof(*sorted), by_value);
-	within = 4 * (sorted[3 * n / 4] - sorted[n / 4]);
-	for (unsigned root = 1; root * root < n; root++)
-		within *= root / (root + 1.0);
-	return within;
 }
 
 /* ---- measuring ---- */
@@ -213,27 +199,8 @@ static struct calibrate_time judge(const struct row *r, unsigned c, unsigned n)
 	}
 	t.ns = median(mine, r->rounds);
 	t.ratio = median(ratio, r->rounds);
-	t.spread = spread(ratio, r->rounds);
-	t.clear_win = 3 * wins >= 2 * r->rounds;
+	t.clear_win = 2 * wins > r->rounds;
 	return t;
-}
-
-/* How much the times of the row's kernels vary, relative to them: what is no difference. */
-static double row_noise(const struct row *r,
-			struct calibrate_time time[MEDIA_CLASSES][COPY_NUMBERS])
-{
-	double v[MEDIA_CLASSES];
-
-	for (unsigned c = 0; c < r->classes; c++) {
-		const struct calibrate_time *best = NULL, *t = time[c];
-
-		for (unsigned n = 0; n < COPY_NUMBERS; n++)
-			if (t[n].rounds && n != r->base[c] &&
-			    (!best || t[n].ratio < best->ratio))
-				best = &t[n];
-		v[c] = best ? best->spread / best->ratio : 0;
-	}
-	return MIN(MAX(median(v, r->classes), SAME), SAME_MAX);
 }
 
 /*
@@ -241,25 +208,22 @@ static double row_noise(const struct row *r,
  * 0 is the incumbent, others are kernels' numbers.
  */
 static void state_costs(const struct row *r, unsigned c,
-			const struct calibrate_time time[COPY_NUMBERS], double noise,
+			const struct calibrate_time time[COPY_NUMBERS],
 			double ret[COPY_NUMBERS])
 {
-	double best = 1, same = noise;
+	double best = 1;
 
 	for (unsigned n = 0; n < COPY_NUMBERS; n++) {
 		bool open = n && n != r->base[c] && time[n].clear_win;
 
 		ret[n] = open ? time[n].ratio : n ? INFINITY : 1;
-		if (ret[n] < best) {
-			best = ret[n];
-			same = MIN(MAX(time[n].spread / best, noise), SAME_MAX);
-		}
+		best = MIN(best, ret[n]);
 	}
 	for (unsigned n = 0; n < COPY_NUMBERS; n++) {
 		bool rules = n == media_policy_rule(r->m, 0)->number ||
 			     n == media_policy_rule(r->m, MEDIA_CLASSES - 1)->number;
 
-		ret[n] = MAX(ret[n] / best, 1 + same) * (1 + (rules ? 0 : n) * ORDER_COST);
+		ret[n] = MAX(ret[n] / best, SAME) * (1 + (rules ? 0 : n) * ORDER_COST);
 	}
 }
 
@@ -270,12 +234,11 @@ static void choose_row(const struct row *r,
 {
 	double cost[MEDIA_CLASSES][COPY_NUMBERS];
 	uint8_t from[MEDIA_CLASSES][COPY_NUMBERS] = {0};
-	double noise = row_noise(r, time);
 	unsigned best = 0, c;
 
-	state_costs(r, 0, time[0], noise, cost[0]);
+	state_costs(r, 0, time[0], cost[0]);
 	for (c = 1; c < r->classes; c++) {
-		state_costs(r, c, time[c], noise, cost[c]);
+		state_costs(r, c, time[c], cost[c]);
 		for (unsigned n = 0; n < COPY_NUMBERS; n++) {
 			double least = INFINITY;
 

@@ -36,9 +36,8 @@ struct calibrate_options {
 /* What one kernel took in one cell of the table. */
 struct calibrate_time {
 	unsigned rounds;
-	double ns;     /* median; 0: was not measured */
-	double ratio;  /* median over the rounds of its time to that of the incumbent */
-	double spread; /* how far the ratio may be off */
+	double ns;    /* median; 0: was not measured */
+	double ratio; /* median over the rounds of its time to that of the incumbent */
 	bool clear_win;
 };
 

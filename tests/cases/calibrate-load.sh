@@ -3,7 +3,8 @@
 # alone: yes
 # sanitize: no
 # Twenty calibrations on a busy machine give the same table: where one differs from what most say,
-# it says what most say of a neighbouring size.
+# it says what most say of a neighbouring size. One cell in 50 may not: kernels that differ by 4% in
+# one minute differ by 2% in another, and 3% is what counts.
 . "$(dirname "$0")/lib.sh"
 needs_pmemfs
 make_fs 256M
@@ -33,5 +34,7 @@ for what in "copy", "clear":
             near = kernel in most[max(c - 1, 0):c + 2]
             print(f"  {what} {size}: {kernel} instead of {most[c]}", "" if near else "<- no neighbour's")
             wrong += not near
-sys.exit(f"{wrong} cells differ" if wrong else 0)
+cells = 2 * 16 * len(sys.argv[1:])
+print(wrong, "of", cells, "cells differ")
+sys.exit(wrong > cells / 50)
 END
