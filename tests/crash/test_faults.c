@@ -25,6 +25,12 @@ enum fault {
 	FAULT_REC_SHORT,     /* a record's checksum leaves out its last word */
 	FAULT_JOURNAL_SHORT, /* the last line of a journal record stays in the cache */
 	FAULT_SEQUENCE,	     /* records of a log are not numbered */
+	FAULT_NO_FLUSH,	     /* words are stored and not flushed */
+	FAULT_NO_FENCE,	     /* every other fence is left out */
+	FAULT_DATA_LATE,     /* blocks of data are stored behind the record that names them */
+	FAULT_AREA_LATE,     /* a slot's area is stored behind the head word that names it */
+	FAULT_RECORD_LATE,   /* records are stored behind their fence */
+	FAULT_HALF,	     /* the second half of what is copied is lost in the cache */
 	FAULTS
 };
 
@@ -42,6 +48,12 @@ static const char *const names[FAULTS] = {
     [FAULT_REC_SHORT] = "a record's last word is not covered",
     [FAULT_JOURNAL_SHORT] = "the journal record is cut short",
     [FAULT_SEQUENCE] = "records are not numbered",
+    [FAULT_NO_FLUSH] = "words are not flushed",
+    [FAULT_NO_FENCE] = "every other fence is left out",
+    [FAULT_DATA_LATE] = "data is stored after its record",
+    [FAULT_AREA_LATE] = "an area is stored after its head word",
+    [FAULT_RECORD_LATE] = "records are stored after their fence",
+    [FAULT_HALF] = "half of a copy stays in the cache",
 };
 
 static enum fault fault;
@@ -134,11 +146,63 @@ int __wrap_journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_s
 
 void __real_media_copy(struct media *m, uint64_t off, const void *src, size_t len);
 void __wrap_media_copy(struct media *m, uint64_t off, const void *src, size_t len);
+
+/* Copies that come behind the next fence. */
+static struct late {
+	struct media *m;
+	uint64_t off;
+	size_t len;
+	char *bytes;
+} late[64];
+static unsigned lates;
+
+static bool hold_back(struct media *m, uint64_t off, const void *src, size_t len)
+{
+	bool data = len % PMEMFS_BLOCK_SIZE == 0, area = len == PMEMFS_AREA_SIZE;
+	if (in_journal || lates == 64 ||
+	    !((fault == FAULT_DATA_LATE && data) || (fault == FAULT_AREA_LATE && area) ||
+	      (fault == FAULT_RECORD_LATE && !data && !area)))
+		return false;
+	late[lates] = (struct late){m, off, len, malloc(len)};
+	if (!late[lates].bytes)
+		abort();
+	memcpy(late[lates++].bytes, src, len);
+	return true;
+}
+
+int __real_media_fence(struct media *m);
+int __wrap_media_fence(struct media *m);
+int __wrap_media_fence(struct media *m)
+{
+	static unsigned count;
+	int r = 0;
+	if (fault != FAULT_NO_FENCE || count++ % 2)
+		r = __real_media_fence(m);
+	for (unsigned i = 0; i < lates; i++) {
+		__real_media_copy(late[i].m, late[i].off, late[i].bytes, late[i].len);
+		free(late[i].bytes);
+	}
+	lates = 0;
+	return r;
+}
+
+void __real_media_flush(struct media *m, uint64_t off, size_t len);
+void __wrap_media_flush(struct media *m, uint64_t off, size_t len);
+void __wrap_media_flush(struct media *m, uint64_t off, size_t len)
+{
+	if (fault != FAULT_NO_FLUSH)
+		__real_media_flush(m, off, len);
+}
+
 void __wrap_media_copy(struct media *m, uint64_t off, const void *src, size_t len)
 {
 	size_t cut = 0;
+	if (hold_back(m, off, src, len))
+		return;
 	if (fault == FAULT_JOURNAL_SHORT && in_journal && len > 128)
 		cut = 64;
+	if (fault == FAULT_HALF && !in_journal && len >= 64 && len < PMEMFS_BLOCK_SIZE)
+		cut = len / 16 * 8;
 	__real_media_copy(m, off, src, len - cut);
 	for (size_t i = 0; i + 8 <= cut; i += 8) {
 		uint64_t v;
