@@ -179,17 +179,11 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &v);
 }
 
-static void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
-		     struct fuse_file_info *fi, unsigned flags, const void *in, size_t in_size,
-		     size_t out_size)
+static void set_readonly(fuse_req_t req, const void *in, size_t in_size)
 {
 	uint32_t readonly;
 	int r;
 
-	if (cmd != PMEMFS_IOC_SET_READONLY || ino != FUSE_ROOT_ID) {
-		fuse_reply_err(req, ENOTTY);
-		return;
-	}
 	if (fuse_req_ctx(req)->uid != 0 || in_size != sizeof(readonly)) {
 		fuse_reply_err(req, in_size != sizeof(readonly) ? EINVAL : EPERM);
 		return;
@@ -200,6 +194,16 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
 		reply_result(req, r);
 	else
 		fuse_reply_ioctl(req, 0, NULL, 0);
+}
+
+static void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
+		     struct fuse_file_info *fi, unsigned flags, const void *in, size_t in_size,
+		     size_t out_size)
+{
+	if (cmd == PMEMFS_IOC_SET_READONLY && ino == FUSE_ROOT_ID)
+		set_readonly(req, in, in_size);
+	else if (!ioctl_flags(req, ino, cmd, in, in_size, out_size))
+		fuse_reply_err(req, ENOTTY);
 }
 
 /* Asks for a capability if the kernel has it; says whether it has. */

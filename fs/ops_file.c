@@ -47,8 +47,10 @@ static int truncate_at_open(fuse_req_t req, fuse_ino_t ino, const struct fuse_fi
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	int r = fi->flags & O_TRUNC ? truncate_at_open(req, ino, fi) : 0;
+	int r = flags_may_open(req, ino, fi->flags);
 
+	if (r == 0 && fi->flags & O_TRUNC)
+		r = truncate_at_open(req, ino, fi);
 	if (r) {
 		reply_result(req, r);
 		return;

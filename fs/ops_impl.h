@@ -42,6 +42,12 @@ int privileges_clear_by_uid(fuse_req_t req, fuse_ino_t ino);
 /* A direct write has to remove file capabilities itself. */
 int capabilities_clear(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi);
 
+/* ops_flags.c: what chattr and lsattr ask for. False, without a reply: not one of these. */
+bool ioctl_flags(fuse_req_t req, fuse_ino_t ino, unsigned cmd, const void *in, size_t in_size,
+		 size_t out_size);
+/* What immutable and append-only forbid to an open with these flags: 0 or -EPERM. */
+int flags_may_open(fuse_req_t req, fuse_ino_t ino, int flags);
+
 /* ops_dir.c */
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		struct fuse_file_info *fi);

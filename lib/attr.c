@@ -39,8 +39,10 @@ static int merge(const struct inode *i, unsigned mask, const struct pmemfs_attr 
 		a->gid = from->gid;
 	if (mask & PMEMFS_SET_KILL_PRIV && !S_ISDIR(a->mode))
 		a->mode &= ~(S_ISUID | (a->mode & S_IXGRP ? S_ISGID : 0u));
+	if (mask & PMEMFS_SET_FLAGS)
+		a->flags = from->flags;
 	if (a->mode != i->attr.mode ||
-	    mask & (PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID))
+	    mask & (PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID | PMEMFS_SET_FLAGS))
 		up |= UP_PERM;
 	if (mask & (PMEMFS_SET_ATIME | PMEMFS_SET_ATIME_NOW)) {
 		a->atime = mask & PMEMFS_SET_ATIME_NOW ? now : from->atime;
@@ -60,6 +62,23 @@ static int merge(const struct inode *i, unsigned mask, const struct pmemfs_attr 
 	return (int)up;
 }
 
+/*
+ * What immutable (nothing) and append-only let change: times to now, as by touch. The flags
+ * themselves are changed by whoever may (the caller has asked).
+ */
+static int check_flags(const struct inode *i, unsigned mask, const struct pmemfs_attr *from)
+{
+	const unsigned any = PMEMFS_SET_MODE | PMEMFS_SET_UID | PMEMFS_SET_GID |
+			     PMEMFS_SET_SIZE | PMEMFS_SET_ATIME | PMEMFS_SET_MTIME |
+			     PMEMFS_SET_CTIME;
+
+	if (mask & PMEMFS_SET_FLAGS && from->flags & ~PMEMFS_FLAGS_KNOWN)
+		return -EOPNOTSUPP;
+	if (mask & ~PMEMFS_SET_FLAGS && inode_frozen(i, false))
+		return -EPERM;
+	return mask & any ? inode_frozen(i, true) : 0;
+}
+
 static int set_locked(struct pmemfs *fs, struct inode *i, unsigned mask,
 		      const struct pmemfs_attr *from)
 {
@@ -75,6 +94,9 @@ static int set_locked(struct pmemfs *fs, struct inode *i, unsigned mask,
 		if (size > PMEMFS_FBLOCK_MAX * PMEMFS_BLOCK_SIZE)
 			return -EFBIG;
 	}
+	err = check_flags(i, mask, from);
+	if (err)
+		return err;
 	up = merge(i, mask, from, &a);
 	if (up < 0)
 		return up;
@@ -191,7 +213,9 @@ int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const voi
 	err = inode_open(fs, ino, true, &i);
 	if (err)
 		return err;
-	if (flags & XATTR_CREATE && find(i, name))
+	if (inode_frozen(i, true))
+		err = -EPERM;
+	else if (flags & XATTR_CREATE && find(i, name))
 		err = -EEXIST;
 	else if (flags & XATTR_REPLACE && !find(i, name))
 		err = -ENODATA;
@@ -215,7 +239,9 @@ int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name)
 	err = inode_open(fs, ino, true, &i);
 	if (err)
 		return err;
-	err = find(i, name) ? put_xattr(fs, i, name, NULL, 0) : -ENODATA;
+	err = inode_frozen(i, true);
+	if (!err)
+		err = find(i, name) ? put_xattr(fs, i, name, NULL, 0) : -ENODATA;
 	inode_close(fs, i);
 	return err;
 }

@@ -82,7 +82,7 @@ static void correct_attr(struct inode *i)
 	correct_time(&i->attr.mtime);
 	correct_time(&i->attr.ctime);
 	correct_time(&i->attr.btime);
-	i->flags = 0;
+	i->attr.flags &= PMEMFS_FLAGS_KNOWN;
 	if (!S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
 		i->attr.size = 0;
 	if (S_ISDIR(mode))

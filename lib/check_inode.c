@@ -50,7 +50,8 @@ static bool update_clean(struct reading *rd, const struct pmemfs_update *u)
 	if (mask & UP_SIZE)
 		p += 8;
 	if (mask & UP_PERM) {
-		clean &= !get32(((const struct pmemfs_perm *)(const void *)p)->flags);
+		clean &= !(get32(((const struct pmemfs_perm *)(const void *)p)->flags) &
+			   ~PMEMFS_FLAGS_KNOWN);
 		p += sizeof(struct pmemfs_perm);
 	}
 	if (mask & UP_NLINK)

@@ -387,7 +387,7 @@ int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, 
 		mask |= UP_SIZE;
 	new = *attr;
 	new.size = ed->size;
-	p = update_put(u, mask, &new, ed->inode->flags, ed->inode->parent);
+	p = update_put(u, mask, &new, ed->inode->parent);
 	u->extents = put16(ed->n);
 	p = put_array(p, ed->e, ed->n * sizeof(ed->e[0]));
 	p = put_array(p, ed->csum, ed->csums * 8);

@@ -82,6 +82,8 @@ static int write_locked(struct pmemfs *fs, struct inode *i, uint64_t off, const 
 
 	if (off > SIZE_MAX_BYTES || size > SIZE_MAX_BYTES - off)
 		return -EFBIG;
+	if (inode_frozen(i, false))
+		return -EPERM;
 	edit_begin(&ed, fs, i, MAX(i->attr.size, off + size));
 	err = write_blocks(&ed, off, buf, size);
 	if (err) {
@@ -338,6 +340,12 @@ int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, ui
 	err = file_open(fs, ino, true, &i);
 	if (err)
 		return err;
+	/* an append-only file may still have room reserved */
+	err = inode_frozen(i, mode & ~FALLOC_FL_KEEP_SIZE);
+	if (err) {
+		inode_close(fs, i);
+		return err;
+	}
 	end = off + len;
 	edit_begin(&ed, fs, i,
 		   mode & FALLOC_FL_KEEP_SIZE ? i->attr.size : MAX(i->attr.size, end));

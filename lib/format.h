@@ -211,8 +211,16 @@ struct pmemfs_perm {
 	le32 mode; /* with the file type */
 	le32 uid;
 	le32 gid;
-	le32 flags; /* 0 so far: FS_IMMUTABLE_FL and the like, project id later */
+	le32 flags; /* PMEMFS_FLAG_* */
 };
+/* The same bits as Linux has for them in FS_IOC_SETFLAGS. */
+#define PMEMFS_FLAG_SYNC      0x00000008u
+#define PMEMFS_FLAG_IMMUTABLE 0x00000010u
+#define PMEMFS_FLAG_APPEND    0x00000020u
+#define PMEMFS_FLAG_NODUMP    0x00000040u
+#define PMEMFS_FLAG_NOATIME   0x00000080u
+#define PMEMFS_FLAG_DIRSYNC   0x00010000u
+#define PMEMFS_FLAGS_KNOWN    0x000100f8u
 struct pmemfs_base {
 	struct pmemfs_time btime;
 	le32 generation;

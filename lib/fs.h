@@ -11,6 +11,7 @@
 #ifndef PMEMFS_FS_H
 #define PMEMFS_FS_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -195,8 +196,7 @@ struct inode {
 	bool freed;		 /* it is gone from the medium */
 	int error;		 /* its log could not be read: what every operation gets */
 	struct pmemfs_attr attr; /* nlink of directories is derived; blocks is not kept */
-	uint32_t flags;
-	uint64_t parent; /* of a directory */
+	uint64_t parent;	 /* of a directory */
 	struct log log;
 	struct rangemap extents; /* regular files and inode tables */
 	uint64_t written;	 /* blocks with checksums */
@@ -221,11 +221,18 @@ static inline bool inode_is_table(const struct inode *i)
 }
 
 /*
- * Begins a REC_UPDATE: header, ctime, and the fields that mask names, from a, flags and parent.
+ * Begins a REC_UPDATE: header, ctime, and the fields that mask names, from a and parent.
  * Returns their end, which is what its len says. Room for sizeof(struct pmemfs_update) + 104.
  */
 void *update_put(struct pmemfs_update *u, unsigned mask, const struct pmemfs_attr *a,
-		 uint32_t flags, uint64_t parent);
+		 uint64_t parent);
+/* Whoever may change it: 0, or -EPERM for what is immutable, or (append) append-only. */
+static inline int inode_frozen(const struct inode *i, bool append)
+{
+	unsigned stop = PMEMFS_FLAG_IMMUTABLE | (append ? PMEMFS_FLAG_APPEND : 0);
+
+	return i->attr.flags & stop ? -EPERM : 0;
+}
 
 /*
  * Applies a record to the inode in DRAM: the same function at load and at run time. off is

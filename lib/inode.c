@@ -164,7 +164,7 @@ static int apply_perm(struct inode *i, const struct pmemfs_perm *p, bool base)
 	i->attr.mode = mode;
 	i->attr.uid = get32(p->uid);
 	i->attr.gid = get32(p->gid);
-	i->flags = get32(p->flags);
+	i->attr.flags = get32(p->flags);
 	return 0;
 }
 
@@ -217,10 +217,11 @@ static struct pmemfs_time time_put(const struct timespec *t)
 }
 
 void *update_put(struct pmemfs_update *u, unsigned mask, const struct pmemfs_attr *a,
-		 uint32_t flags, uint64_t parent)
+		 uint64_t parent)
 {
 	le64 size = put64(a->size), nlink = put64(a->nlink), above = put64(parent);
-	struct pmemfs_perm perm = {put32(a->mode), put32(a->uid), put32(a->gid), put32(flags)};
+	struct pmemfs_perm perm = {put32(a->mode), put32(a->uid), put32(a->gid),
+				   put32(a->flags)};
 	struct pmemfs_time atime = time_put(&a->atime), mtime = time_put(&a->mtime);
 	struct pmemfs_base base = {time_put(&a->btime), put32(a->generation),
 				   put32((a->rdev_minor & 0xff) | a->rdev_major << 8 |

@@ -57,7 +57,7 @@ void attr_rec_put(struct attr_rec *r, struct txn *t, struct inode *i, struct tim
 {
 	struct pmemfs_attr a = {.ctime = now, .nlink = nlink};
 
-	update_put(&r->u, mask, &a, 0, parent);
+	update_put(&r->u, mask, &a, parent);
 	txn_add(t, i, &r->u.h);
 }
 
@@ -368,7 +368,7 @@ int pmemfs_make(struct pmemfs *fs, uint64_t dir, const char *name, uint32_t mode
 	err = dir_open(fs, dir, true, &d);
 	if (err)
 		return err;
-	err = name_is_dot(name) || dir_lookup(d, name) ? -EEXIST : 0;
+	err = name_is_dot(name) || dir_lookup(d, name) ? -EEXIST : inode_frozen(d, false);
 	if (!err)
 		err = new_inode(fs, d, mode, cred, fs_now(), &i);
 	if (err)
@@ -402,7 +402,9 @@ int pmemfs_tmpfile(struct pmemfs *fs, uint64_t dir, uint32_t mode,
 
 	if (err)
 		return err;
-	err = new_inode(fs, d, S_IFREG | (mode & 07777), cred, fs_now(), &i);
+	err = inode_frozen(d, false);
+	if (!err)
+		err = new_inode(fs, d, S_IFREG | (mode & 07777), cred, fs_now(), &i);
 	if (!err) {
 		i->attr.nlink = 0;
 		i->tmpfile = true;
@@ -433,6 +435,8 @@ static int link_locked(struct pmemfs *fs, struct inode *d, const char *name, str
 		return -ENOENT;
 	if (i->attr.nlink >= PMEMFS_LINK_MAX)
 		return -EMLINK;
+	if (inode_frozen(d, false) || inode_frozen(i, true))
+		return -EPERM;
 	dir_rec_begin(&rec, now);
 	dir_rec_add(&rec, d, name, i->ino, IFTODT(i->attr.mode));
 	txn_begin(&t, fs, 0);
@@ -558,7 +562,10 @@ static int remove_name(struct pmemfs *fs, uint64_t dir, const char *name, bool w
 	else
 		err = child_open(fs, d, e, true, &i);
 	if (!err) {
-		err = want_dir && i->dir.live ? -ENOTEMPTY : remove_locked(fs, d, e, i);
+		if (inode_frozen(d, true) || inode_frozen(i, true))
+			err = -EPERM;
+		else
+			err = want_dir && i->dir.live ? -ENOTEMPTY : remove_locked(fs, d, e, i);
 		inode_close(fs, i);
 	}
 	inode_close(fs, d);

@@ -46,6 +46,7 @@ struct pmemfs_attr {
 	uint32_t uid, gid;
 	uint32_t nlink;
 	uint32_t rdev_major, rdev_minor;
+	uint32_t flags; /* those of chattr(1), as FS_IOC_GETFLAGS has them */
 	uint64_t size;
 	uint64_t blocks; /* of 512 bytes */
 	struct timespec atime, mtime, ctime, btime;
@@ -222,7 +223,11 @@ int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret);
 #define PMEMFS_SET_ATIME_NOW 0x80u
 #define PMEMFS_SET_MTIME_NOW 0x100u
 #define PMEMFS_SET_KILL_PRIV 0x200u /* also clear suid, and sgid when group-executable */
-/* Sets what the mask names, from a; ctime becomes now unless given. ret may be NULL. */
+#define PMEMFS_SET_FLAGS     0x400u
+/*
+ * Sets what the mask names, from a; ctime becomes now unless given. ret may be NULL. -EPERM: it
+ * is immutable or append-only; -EOPNOTSUPP: an unknown flag.
+ */
 int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct pmemfs_attr *a,
 		   struct pmemfs_attr *ret);
 

@@ -211,6 +211,13 @@ static int commit_rename(struct rename *r)
 	return txn_commit(&t);
 }
 
+/* Does a flag forbid that a name goes here, or appears there? */
+static bool is_frozen(const struct rename *r)
+{
+	return inode_frozen(r->d1, true) || inode_frozen(r->i1, true) ||
+	       inode_frozen(r->d2, r->i2) || (r->i2 && inode_frozen(r->i2, true));
+}
+
 static int rename_locked(struct rename *r)
 {
 	int err = check_rename(r);
@@ -222,7 +229,10 @@ static int rename_locked(struct rename *r)
 	err = open_children(r);
 	if (err)
 		return err;
-	if (r->i2 && !(r->flags & RENAME_EXCHANGE) && inode_is_dir(r->i2) && r->i2->dir.live)
+	if (is_frozen(r))
+		err = -EPERM;
+	else if (r->i2 && !(r->flags & RENAME_EXCHANGE) && inode_is_dir(r->i2) &&
+		 r->i2->dir.live)
 		err = -ENOTEMPTY;
 	else
 		err = commit_rename(r);

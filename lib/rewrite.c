@@ -149,7 +149,7 @@ static uint32_t build_base(struct writer *w)
 	update_put(u,
 		   UP_SIZE | UP_PERM | UP_NLINK | UP_ATIME | UP_MTIME | UP_BASE |
 		       (dir ? UP_PARENT : 0),
-		   &a, i->flags, i->parent);
+		   &a, i->parent);
 	return rec_len(&u->h);
 }
 
