@@ -43,6 +43,7 @@ static const char help[] = USAGE
     "Options of pmemfs:\n"
     "  flush=HOW           how data is copied: auto (default), rule, rule:BYTES, or the name\n"
     "                      of one store kernel (pmemfs calibrate lists them)\n"
+    "  noacl               no POSIX access control lists\n"
     "  max_threads=N       threads that serve requests, 1 to 1024\n"
     "  recovery_threads=N  threads that recover after a crash, 1 to 1024\n"
     "  fsname=NAME         what the mount table shows as the source, instead of DEVICE\n"

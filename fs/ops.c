@@ -60,13 +60,6 @@ void reply_entry(fuse_req_t req, int r, const struct pmemfs_attr *a)
 		pmemfs_forget(fs, a->ino, 1);
 }
 
-static struct pmemfs_cred cred_of(fuse_req_t req)
-{
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-	return (struct pmemfs_cred){.uid = ctx->uid, .gid = ctx->gid};
-}
-
 /* ---- names ---- */
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -249,6 +242,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	unwant(conn, FUSE_CAP_SPLICE_READ);
 	unwant(conn, FUSE_CAP_SPLICE_WRITE);
 	unwant(conn, FUSE_CAP_SPLICE_MOVE);
+	/* The kernel checks lists and leaves the umask to whoever knows of a default one. */
+	if (o->acl && want(conn, FUSE_CAP_POSIX_ACL))
+		want(conn, FUSE_CAP_DONT_MASK);
 	/* Version 1 does not say whose writes must clear set-id bits: then the kernel does it.
 	 */
 	unwant(conn, FUSE_CAP_HANDLE_KILLPRIV);

@@ -17,6 +17,7 @@ struct ops {
 	struct fuse_session *session; /* for notifications; set by the owner */
 	bool ready;		      /* the kernel was greeted */
 	bool kill_priv;		      /* writes say when they must clear set-id bits */
+	bool acl;		      /* no "noacl"; set by the owner */
 	bool direct; /* O_DIRECT files bypass the page cache and remain mappable */
 };
 

@@ -136,6 +136,11 @@ void op_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_f
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
 		 size_t size, int flags)
 {
+	struct pmemfs_attr a;
+
+	if (strcmp(name, "system.posix_acl_access") == 0 &&
+	    pmemfs_getattr(fs_of(req), ino, &a) == 0 && is_outsider(req, a.gid))
+		flags |= PMEMFS_XATTR_KILL_SGID;
 	reply_result(req, pmemfs_setxattr(fs_of(req), ino, name, value, size, flags));
 }
 

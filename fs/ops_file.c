@@ -79,8 +79,7 @@ static void reply_created(fuse_req_t req, int r, const struct pmemfs_attr *a,
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *fi)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	struct pmemfs_cred cred = {.uid = ctx->uid, .gid = ctx->gid};
+	struct pmemfs_cred cred = cred_of(req);
 	struct pmemfs_attr a;
 	int r = pmemfs_make(fs_of(req), parent, name, (mode & ~S_IFMT) | S_IFREG, 0, 0, NULL,
 			    &cred, &a);
@@ -91,8 +90,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 #ifdef PMEMFS_FUSE_TMPFILE
 void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	struct pmemfs_cred cred = {.uid = ctx->uid, .gid = ctx->gid};
+	struct pmemfs_cred cred = cred_of(req);
 	struct pmemfs_attr a;
 	int r = pmemfs_tmpfile(fs_of(req), parent, (mode & ~S_IFMT) | S_IFREG, &cred, &a);
 

@@ -17,6 +17,13 @@ static inline struct pmemfs *fs_of(fuse_req_t req)
 	return ops_of(req)->fs;
 }
 
+static inline struct pmemfs_cred cred_of(fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	return (struct pmemfs_cred){.uid = ctx->uid, .gid = ctx->gid, .umask = ctx->umask};
+}
+
 /* r is 0 or a negative errno of the library. */
 static inline void reply_result(fuse_req_t req, int r)
 {
@@ -34,6 +41,8 @@ void reply_entry(fuse_req_t req, int r, const struct pmemfs_attr *a);
  * go, as Linux has it for a caller without CAP_FSETID; 0: none.
  */
 uint32_t privileges_lost(fuse_req_t req, const struct pmemfs_attr *a);
+/* Does nothing entitle the caller to a set-group-id bit of this gid? */
+bool is_outsider(fuse_req_t req, gid_t gid);
 /* Clears those bits before a write, and tells the kernel, which caches the mode for ever. */
 int privileges_clear(fuse_req_t req, fuse_ino_t ino);
 /* For a write through a descriptor; for a request that does not say who lacks CAP_FSETID. */

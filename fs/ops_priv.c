@@ -38,6 +38,11 @@ static bool in_group(fuse_req_t req, gid_t gid)
 	return found;
 }
 
+bool is_outsider(fuse_req_t req, gid_t gid)
+{
+	return fuse_req_ctx(req)->uid != 0 && !in_group(req, gid);
+}
+
 uint32_t privileges_lost(fuse_req_t req, const struct pmemfs_attr *a)
 {
 	uint32_t lost = a->mode & S_ISUID;
@@ -46,8 +51,7 @@ uint32_t privileges_lost(fuse_req_t req, const struct pmemfs_attr *a)
 		return 0;
 	/* Without group execution the bit is no privilege, but still not for outsiders to keep.
 	 */
-	if ((a->mode & S_ISGID) &&
-	    ((a->mode & S_IXGRP) || (fuse_req_ctx(req)->uid != 0 && !in_group(req, a->gid))))
+	if ((a->mode & S_ISGID) && ((a->mode & S_IXGRP) || is_outsider(req, a->gid)))
 		lost |= S_ISGID;
 	return lost;
 }

@@ -108,6 +108,8 @@ static const struct option table[] = {
     {"rootcontext=", KERNEL},
     {"seclabel", IGNORE},
 
+    {"noacl", BOOL, .field = OFFSET(noacl)},
+    {"acl", IGNORE},
     {"remount", BOOL, .field = OFFSET(remount)},
     {"nonempty", BOOL, .field = OFFSET(nonempty)},
     {"silent", BOOL, .field = OFFSET(silent)},

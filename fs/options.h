@@ -10,6 +10,7 @@ struct mount_options {
 	unsigned long named; /* those of them that some option was about */
 	bool remount;
 	bool nonempty; /* the mount point may be one already */
+	bool noacl;    /* no access control lists */
 	bool silent;   /* no notes, only errors */
 	bool sloppy;   /* unknown options are passed over */
 	char *source;  /* fsname=, or NULL */

@@ -157,6 +157,7 @@ static int mount_filesystem(struct server *s)
 	const struct mount_options *options = s->args->options;
 	struct pmemfs_options o = {
 	    .readonly = options->flags & MS_RDONLY,
+	    .noacl = options->noacl,
 	    .recovery_threads = options->recovery_threads,
 	    .report = report_from_library,
 	    .report_arg = s,
@@ -249,6 +250,7 @@ static int make_session(struct server *s)
 	bool others = geteuid() == 0 || user_allow_other();
 
 	ops_init(&s->ops, s->fs, &handlers);
+	s->ops.acl = !s->args->options->noacl;
 	options_flags_text(s->args->options->flags, flags, sizeof(flags));
 	if (source &&
 	    asprintf(&list, "-o%s,fsname=%s,subtype=pmemfs,default_permissions%s", flags,

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sys/xattr.h>
 
-#include "fs.h"
+#include "acl.h"
 
 int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret)
 {
@@ -141,9 +141,9 @@ static const struct xattr *find(const struct inode *i, const char *name)
 	return NULL;
 }
 
-/* Appends one REC_XATTR; value NULL removes. */
+/* Appends one REC_XATTR; value NULL removes; mode 0: that stays as it is. */
 static int put_xattr(struct pmemfs *fs, struct inode *i, const char *name, const void *value,
-		     size_t size)
+		     size_t size, uint32_t mode)
 {
 	size_t namelen = strlen(name),
 	       len = ROUND_UP(sizeof(struct pmemfs_xattr) + namelen + size, 8u);
@@ -159,6 +159,7 @@ static int put_xattr(struct pmemfs *fs, struct inode *i, const char *name, const
 	x->namelen = namelen;
 	x->remove = !value;
 	x->valuelen = put32(size);
+	x->mode = put32(mode);
 	memcpy(x->data, name, namelen);
 	if (size)
 		memcpy(x->data + namelen, value, size);
@@ -171,14 +172,15 @@ static int put_xattr(struct pmemfs *fs, struct inode *i, const char *name, const
 	return err;
 }
 
-/* The namespaces that are stored as they are; system. has meanings (ACLs) that are not here
- * yet. */
-static int check_name(const char *name)
+/* The namespaces that are stored as they are; of system. there are the ACLs. */
+static int check_name(const struct pmemfs *fs, const char *name)
 {
 	static const char *const space[] = {"user.", "trusted.", "security."};
 
 	if (!*name || strlen(name) > 255)
 		return -ERANGE;
+	if (acl_is_name(name))
+		return fs->options.noacl ? -EOPNOTSUPP : 0;
 	for (unsigned k = 0; k < ARRAY_LEN(space); k++) {
 		size_t len = strlen(space[k]);
 
@@ -188,21 +190,56 @@ static int check_name(const char *name)
 	return -EOPNOTSUPP;
 }
 
+static bool is_listed(const struct pmemfs *fs, const struct xattr *x)
+{
+	return !fs->options.noacl || !acl_is_name(x->name);
+}
+
 /* All attributes together are listed in 64 KiB at most, as the kernel's buffers are. */
-static uint64_t list_size(const struct inode *i)
+static uint64_t list_size(const struct pmemfs *fs, const struct inode *i)
 {
 	uint64_t size = 0;
 
 	for (size_t n = 0; n < i->xattrs; n++)
-		size += i->xattr[n].namelen + 1;
+		size += is_listed(fs, &i->xattr[n]) ? i->xattr[n].namelen + 1 : 0;
 	return size;
+}
+
+/*
+ * An access list and the mode become true together. One that says no more than a mode is not
+ * kept.
+ */
+static int set_access(struct pmemfs *fs, struct inode *i, const void *value, size_t size,
+		      int flags)
+{
+	struct pmemfs_attr a = {.mode = (i->attr.mode & ~0777u) | acl_mode(value, size)};
+
+	if (flags & PMEMFS_XATTR_KILL_SGID)
+		a.mode &= ~(uint32_t)S_ISGID;
+	if (!acl_is_mode(value, size))
+		return put_xattr(fs, i, ACL_ACCESS, value, size, a.mode);
+	if (find(i, ACL_ACCESS))
+		return put_xattr(fs, i, ACL_ACCESS, NULL, 0, a.mode);
+	return set_locked(fs, i, PMEMFS_SET_MODE, &a);
+}
+
+static int set_acl(struct pmemfs *fs, struct inode *i, const char *name, const void *value,
+		   size_t size, int flags)
+{
+	int err = S_ISLNK(i->attr.mode) ? -EOPNOTSUPP : acl_check(value, size);
+
+	if (err)
+		return err;
+	if (acl_is_access(name))
+		return set_access(fs, i, value, size, flags);
+	return inode_is_dir(i) ? put_xattr(fs, i, name, value, size, 0) : -EACCES;
 }
 
 int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const void *value,
 		    size_t size, int flags)
 {
 	struct inode *i;
-	int err = check_name(name);
+	int err = check_name(fs, name);
 
 	if (err)
 		return err;
@@ -219,10 +256,12 @@ int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const voi
 		err = -EEXIST;
 	else if (flags & XATTR_REPLACE && !find(i, name))
 		err = -ENODATA;
-	else if (!find(i, name) && list_size(i) + strlen(name) + 1 > PMEMFS_XATTR_MAX)
+	else if (!find(i, name) && list_size(fs, i) + strlen(name) + 1 > PMEMFS_XATTR_MAX)
 		err = -ENOSPC;
+	else if (acl_is_name(name))
+		err = set_acl(fs, i, name, value, size, flags);
 	else
-		err = put_xattr(fs, i, name, value ? value : "", size);
+		err = put_xattr(fs, i, name, value ? value : "", size, 0);
 	inode_close(fs, i);
 	return err;
 }
@@ -230,7 +269,7 @@ int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const voi
 int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name)
 {
 	struct inode *i;
-	int err = check_name(name);
+	int err = check_name(fs, name);
 
 	if (err)
 		return err;
@@ -241,7 +280,9 @@ int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name)
 		return err;
 	err = inode_frozen(i, true);
 	if (!err)
-		err = find(i, name) ? put_xattr(fs, i, name, NULL, 0) : -ENODATA;
+		err = find(i, name)	  ? put_xattr(fs, i, name, NULL, 0, 0)
+		      : acl_is_name(name) ? 0
+					  : -ENODATA;
 	inode_close(fs, i);
 	return err;
 }
@@ -251,7 +292,7 @@ ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void 
 {
 	const struct xattr *x;
 	struct inode *i;
-	ssize_t ret = check_name(name);
+	ssize_t ret = check_name(fs, name);
 
 	if (!ret)
 		ret = inode_open(fs, ino, false, &i);
@@ -259,8 +300,11 @@ ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void 
 		return ret;
 	x = find(i, name);
 	ret = !x ? -ENODATA : size && size < x->valuelen ? -ERANGE : (ssize_t)x->valuelen;
-	if (ret > 0 && size)
+	if (ret > 0 && size) {
 		memcpy(value, x->value, x->valuelen);
+		if (acl_is_access(name))
+			acl_fill(value, ret, i->attr.mode);
+	}
 	inode_close(fs, i);
 	return ret;
 }
@@ -273,9 +317,11 @@ ssize_t pmemfs_listxattr(struct pmemfs *fs, uint64_t ino, char *list, size_t siz
 
 	if (ret)
 		return ret;
-	need = list_size(i);
+	need = list_size(fs, i);
 	ret = size && size < need ? -ERANGE : (ssize_t)need;
 	for (size_t n = 0; ret > 0 && size && n < i->xattrs; n++) {
+		if (!is_listed(fs, &i->xattr[n]))
+			continue;
 		memcpy(list, i->xattr[n].name, i->xattr[n].namelen + 1);
 		list += i->xattr[n].namelen + 1;
 	}

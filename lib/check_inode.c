@@ -98,7 +98,7 @@ static bool record_clean(struct reading *rd, const struct pmemfs_rec *rec)
 	case REC_XATTR:
 		rd->nsec = MAX(rd->nsec, get32(x->ctime_nsec));
 		used = (uint32_t)sizeof(*x) + x->namelen + get32(x->valuelen);
-		return !get16(x->reserved) && !get32(x->reserved2) &&
+		return !get16(x->reserved) &&
 		       all_zero((const char *)rec + used, rec_len(rec) - used);
 	case REC_SYMLINK:
 		used = (uint32_t)sizeof(*s) + get32(s->targetlen);

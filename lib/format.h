@@ -266,7 +266,7 @@ struct pmemfs_xattr {
 	uint8_t remove; /* 1: the attribute goes away */
 	le16 reserved;
 	le32 valuelen;
-	le32 reserved2;
+	le32 mode; /* with the file type: becomes the inode's; 0: that stays */
 	char data[];
 };
 

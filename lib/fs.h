@@ -226,7 +226,7 @@ static inline bool inode_is_table(const struct inode *i)
  */
 void *update_put(struct pmemfs_update *u, unsigned mask, const struct pmemfs_attr *a,
 		 uint64_t parent);
-/* Whoever may change it: 0, or -EPERM for what is immutable, or (append) append-only. */
+/* -EPERM for what is immutable or (append) append-only, else 0. */
 static inline int inode_frozen(const struct inode *i, bool append)
 {
 	unsigned stop = PMEMFS_FLAG_IMMUTABLE | (append ? PMEMFS_FLAG_APPEND : 0);

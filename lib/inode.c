@@ -141,12 +141,10 @@ static int apply_extents(struct pmemfs *fs, struct inode *i, const struct pmemfs
 	return bytes ? -EUCLEAN : 0;
 }
 
-static int apply_perm(struct inode *i, const struct pmemfs_perm *p, bool base)
+static bool mode_ok(const struct inode *i, uint32_t mode, bool first)
 {
-	uint32_t mode = get32(p->mode);
-
-	if (!base && (mode & S_IFMT) != (i->attr.mode & S_IFMT))
-		return -EUCLEAN;
+	if (!first && (mode & S_IFMT) != (i->attr.mode & S_IFMT))
+		return false;
 	switch (mode & S_IFMT) {
 	case S_IFREG:
 	case S_IFDIR:
@@ -155,11 +153,17 @@ static int apply_perm(struct inode *i, const struct pmemfs_perm *p, bool base)
 	case S_IFBLK:
 	case S_IFIFO:
 	case S_IFSOCK:
-		break;
+		return !(mode & ~(S_IFMT | 07777));
 	default:
-		return -EUCLEAN;
+		return false;
 	}
-	if (mode & ~(S_IFMT | 07777))
+}
+
+static int apply_perm(struct inode *i, const struct pmemfs_perm *p, bool base)
+{
+	uint32_t mode = get32(p->mode);
+
+	if (!mode_ok(i, mode, base))
 		return -EUCLEAN;
 	i->attr.mode = mode;
 	i->attr.uid = get32(p->uid);
@@ -379,8 +383,11 @@ static int apply_xattr(struct inode *i, const struct pmemfs_xattr *x)
 	valuelen = get32(x->valuelen);
 	if (!x->namelen || valuelen > PMEMFS_XATTR_MAX || x->remove > 1 ||
 	    rec_len(&x->h) != ROUND_UP(need + x->namelen + valuelen, 8u) ||
-	    memchr(x->data, 0, x->namelen))
+	    memchr(x->data, 0, x->namelen) ||
+	    (get32(x->mode) && !mode_ok(i, get32(x->mode), false)))
 		return -EUCLEAN;
+	if (get32(x->mode))
+		i->attr.mode = get32(x->mode);
 	i->attr.ctime = (struct timespec){(int64_t)get64(x->ctime_sec), get32(x->ctime_nsec)};
 	a = xattr_find(i, x->data, x->namelen);
 	if (x->remove && !a)

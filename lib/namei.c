@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 
+#include "acl.h"
 #include "namei.h"
 
 /* ---- records ---- */
@@ -311,6 +312,10 @@ static int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
 	}
 	i->attr.nlink = 1;
 	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
+	if (fs->options.noacl)
+		i->attr.mode &= ~(S_ISLNK(mode) ? 0 : cred->umask & 0777);
+	else
+		acl_inherit(dir, i, cred->umask);
 	*ret = i;
 	return 0;
 }

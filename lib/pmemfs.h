@@ -34,6 +34,7 @@ typedef void (*pmemfs_report)(void *arg, int level, const char *message);
 
 struct pmemfs_options {
 	bool readonly;
+	bool noacl;		   /* no access control lists: see pmemfs_setxattr */
 	unsigned recovery_threads; /* 0: one per CPU */
 	pmemfs_report report;	   /* may be NULL */
 	void *report_arg;
@@ -159,9 +160,10 @@ int pmemfs_sync(struct pmemfs *fs);
 
 /* ---- names ---- */
 
-/* The owner and times of what is made. */
+/* The owner of what is made; the umask counts where the directory has no default ACL. */
 struct pmemfs_cred {
 	uint32_t uid, gid;
+	uint32_t umask;
 };
 
 /* "." (of anything) and ".." are allowed. -ENOENT, -ENOTDIR, -ENAMETOOLONG, -EIO. */
@@ -172,8 +174,9 @@ void pmemfs_forget(struct pmemfs *fs, uint64_t ino, uint64_t n);
 
 /*
  * Makes a regular file, directory, fifo, socket, device (mode has the type) or, with S_IFLNK, a
- * symlink to `target`. A set-group-id directory passes on its gid, and to directories the bit.
- * The umask was applied by the caller. -EEXIST, -ENOSPC, -EROFS, ...
+ * symlink to `target`. A set-group-id directory passes on its gid, and to directories the bit;
+ * a default ACL becomes the new one's, and the mode what both allow. -EEXIST, -ENOSPC, -EROFS,
+ * ...
  */
 int pmemfs_make(struct pmemfs *fs, uint64_t dir, const char *name, uint32_t mode,
 		uint32_t rdev_major, uint32_t rdev_minor, const char *target,
@@ -231,7 +234,16 @@ int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret);
 int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct pmemfs_attr *a,
 		   struct pmemfs_attr *ret);
 
-/* name is "user.x" and so on. flags: XATTR_CREATE, XATTR_REPLACE. */
+/*
+ * name is "user.x" and so on. flags: XATTR_CREATE, XATTR_REPLACE.
+ *
+ * "system.posix_acl_access" and "system.posix_acl_default" are access control lists in the form
+ * of Linux; setting the first sets the mode too, and the mode is always what it says. Removing
+ * one that is not there is no error. With the mount option noacl they are neither seen nor
+ * inherited: -EOPNOTSUPP.
+ */
+#define PMEMFS_XATTR_KILL_SGID 0x100 /* flag: with an access list, clear the set-group-id bit \
+				      */
 int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const void *value,
 		    size_t size, int flags);
 /* size 0 asks for the length. -ENODATA, -ERANGE. */

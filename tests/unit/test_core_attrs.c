@@ -52,7 +52,7 @@ static void xattr_spaces(void **state)
 
 static void xattr_errors(void **state)
 {
-	static const char *const unknown[] = {"foo.bar", "nonsense", "system.posix_acl_access",
+	static const char *const unknown[] = {"foo.bar", "nonsense", "system.other",
 					      "usera", "User.a"};
 	static const char *const bare[] = {"user.", "trusted.", "security."};
 	struct corefs *c = *state;
