@@ -214,6 +214,23 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 	return err;
 }
 
+int edit_ahead(struct edit *ed, uint64_t b, uint64_t n, const void *src)
+{
+	const struct stretch anywhere = {.n = n};
+	int err = store_fresh(ed, b, &anywhere, src);
+
+	for (size_t k = 0; k < ed->datas && !err; k++)
+		media_copy(ed->fs->media, ed->data[k].off, ed->data[k].src, ed->data[k].len);
+	if (!err)
+		err = media_fence(ed->fs->media);
+	ed->datas = 0;
+	if (err) {
+		edit_abort(ed);
+		edit_begin(ed, ed->fs, ed->inode, ed->size);
+	}
+	return err;
+}
+
 /* Stores bytes [from, valid) of the block's new content; its checksum covers all valid ones. */
 static void store_block(struct edit *ed, uint64_t b, uint64_t block, const char *bytes,
 			uint32_t from, uint32_t valid)

@@ -42,6 +42,8 @@ static int write_blocks(struct edit *ed, uint64_t off, const char *buf, size_t s
 
 	if (off > ed->inode->attr.size && ed->inode->attr.size / PMEMFS_BLOCK_SIZE != b)
 		err = edit_old_end(ed);
+	if (!buf)
+		return err;
 	if (from && !err) {
 		uint32_t to = MIN((uint64_t)PMEMFS_BLOCK_SIZE, from + size);
 
@@ -72,45 +74,77 @@ static bool kill_priv(struct pmemfs_attr *a)
 	return any;
 }
 
-static int write_locked(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf,
-			size_t size, unsigned flags)
+/* buf NULL: the data is where it belongs (edit_ahead). */
+static int write_build(struct edit *ed, uint64_t off, const void *buf, size_t size)
 {
-	struct pmemfs_attr attr;
-	struct edit ed;
-	unsigned mask = UP_MNOW;
-	int err;
+	const struct inode *i = ed->inode;
 
+	if (!S_ISREG(i->attr.mode))
+		return inode_is_dir(i) ? -EISDIR : -EINVAL;
 	if (off > SIZE_MAX_BYTES || size > SIZE_MAX_BYTES - off)
 		return -EFBIG;
 	if (inode_frozen(i, false))
 		return -EPERM;
-	edit_begin(&ed, fs, i, MAX(i->attr.size, off + size));
-	err = write_blocks(&ed, off, buf, size);
-	if (err) {
-		edit_abort(&ed);
-		return err;
-	}
-	attr = i->attr;
+	ed->size = MAX(i->attr.size, off + size);
+	return write_blocks(ed, off, buf, size);
+}
+
+static int write_commit(struct edit *ed, unsigned flags)
+{
+	struct pmemfs_attr attr = ed->inode->attr;
+	unsigned mask = UP_MNOW;
+
 	attr.ctime = fs_now();
 	if (flags & PMEMFS_WRITE_KILL_PRIV && kill_priv(&attr))
 		mask |= UP_PERM;
-	return edit_commit(&ed, mask, &attr, 0);
+	return edit_commit(ed, mask, &attr, 0);
+}
+
+/*
+ * Locks the inode. If somebody else is at it, a write of whole blocks first stores its data, so
+ * that several writers of one file wait for each other's records only; *buf becomes NULL then.
+ */
+static int write_lock(struct edit *ed, uint64_t off, const void **buf, size_t size,
+		      unsigned flags)
+{
+	int err = inode_trylock(ed->inode);
+
+	if (err != -EBUSY)
+		return err;
+	if (off % PMEMFS_BLOCK_SIZE == 0 && size % PMEMFS_BLOCK_SIZE == 0 &&
+	    !(flags & PMEMFS_WRITE_APPEND) && off <= SIZE_MAX_BYTES && size &&
+	    !edit_ahead(ed, off / PMEMFS_BLOCK_SIZE, size / PMEMFS_BLOCK_SIZE, *buf))
+		*buf = NULL;
+	return inode_lock(ed->inode, true);
 }
 
 ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf,
 		     size_t size, unsigned flags)
 {
 	struct inode *i;
-	int err = file_open(fs, ino, true, &i);
+	struct edit ed;
+	int err = atomic_load_explicit(&fs->readonly, memory_order_relaxed) ? -EROFS : 0;
 
+	if (!err)
+		err = inode_get(fs, ino, &i);
 	if (err)
 		return err;
 	size = MIN(size, PMEMFS_WRITE_MAX);
-	if (flags & PMEMFS_WRITE_APPEND)
-		off = i->attr.size;
-	if (size)
-		err = write_locked(fs, i, off, buf, size, flags);
-	inode_close(fs, i);
+	edit_begin(&ed, fs, i, 0);
+	err = write_lock(&ed, off, &buf, size, flags);
+	if (!err) {
+		if (flags & PMEMFS_WRITE_APPEND)
+			off = i->attr.size;
+		err = write_build(&ed, off, buf, size);
+		if (!err && size)
+			err = write_commit(&ed, flags); /* ends the edit */
+		else
+			edit_abort(&ed);
+		inode_unlock(i);
+	} else {
+		edit_abort(&ed);
+	}
+	inode_put(fs, i, 1);
 	return err ? err : (ssize_t)size;
 }
 

@@ -478,6 +478,7 @@ static inline uint32_t data_valid(uint64_t size, uint64_t fblock)
  * lock in one: inode_open_*; inode_close unlocks and gives the reference back.
  */
 int inode_lock(struct inode *i, bool exclusive);
+int inode_trylock(struct inode *i); /* exclusive; -EBUSY: somebody has it */
 static inline void inode_unlock(struct inode *i)
 {
 	pthread_rwlock_unlock(&i->lock);
@@ -509,6 +510,11 @@ struct edit {
 void edit_begin(struct edit *ed, struct pmemfs *fs, struct inode *i, uint64_t size);
 /* Blocks [b, b + n) take whole blocks from src, which stays as it is until the edit ends. */
 int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src);
+/*
+ * The same, stored and fenced at once in new blocks; the inode need not be locked. A crash
+ * leaves them free: nothing refers to them before the commit. On failure the edit is as it was.
+ */
+int edit_ahead(struct edit *ed, uint64_t b, uint64_t n, const void *src);
 /* Bytes [from, to) of block b take src (NULL: zeros). */
 int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src);
 /* The block that holds the old end of the file: zeros up to the new one, or a new checksum. */

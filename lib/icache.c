@@ -317,18 +317,28 @@ void inode_put_unworked(struct pmemfs *fs, struct inode *i)
 	put(fs, i, 1, false);
 }
 
+/* What stands in the way of using the inode, which is then unlocked again. */
+static int locked(struct inode *i)
+{
+	int err = i->freed ? -ESTALE : i->error;
+
+	if (err)
+		pthread_rwlock_unlock(&i->lock);
+	return err;
+}
+
 int inode_lock(struct inode *i, bool exclusive)
 {
-	int err;
-
 	if (exclusive)
 		pthread_rwlock_wrlock(&i->lock);
 	else
 		pthread_rwlock_rdlock(&i->lock);
-	err = i->freed ? -ESTALE : i->error;
-	if (err)
-		pthread_rwlock_unlock(&i->lock);
-	return err;
+	return locked(i);
+}
+
+int inode_trylock(struct inode *i)
+{
+	return pthread_rwlock_trywrlock(&i->lock) ? -EBUSY : locked(i);
 }
 
 int inode_open(struct pmemfs *fs, uint64_t ino, bool exclusive, struct inode **ret)

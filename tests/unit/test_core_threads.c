@@ -15,6 +15,8 @@ struct worker {
 	struct corefs *c;
 	unsigned id, rounds;
 	uint64_t dir, dir2, file;
+	uint64_t off; /* of what is written */
+	size_t len;
 	const char *failed; /* cmocka's asserts belong to the main thread */
 };
 
@@ -241,41 +243,59 @@ static void appends_to_one_file(void **state)
 	}
 }
 
-#define PIECE 12000
+#define PIECE 12288
 
-/* Writers put one letter over a range that is no whole number of blocks; readers see one
- * letter. */
+/* Writers put one letter over a range and, behind the end, over another; readers see one. */
 static void *overwrite(void *arg)
 {
 	struct worker *w = arg;
+	ssize_t len = (ssize_t)w->len;
 	unsigned char buf[PIECE];
 
 	for (unsigned k = 0; k < w->rounds; k++) {
 		if (w->id % 2) {
 			memset(buf, 'a' + (int)((k + w->id) % 26), sizeof(buf));
-			MUST(w, pmemfs_write(w->c->fs, w->file, 100, buf, PIECE, 0) == PIECE);
+			MUST(w, pmemfs_write(w->c->fs, w->file, w->off, buf, w->len, 0) == len);
+			MUST(w,
+			     pmemfs_write(w->c->fs, w->file, w->off + (2 * k + w->id) * PIECE,
+					  buf, w->len, 0) == len);
 			continue;
 		}
-		MUST(w, pmemfs_read(w->c->fs, w->file, 100, buf, PIECE) == PIECE);
-		for (size_t b = 1; b < PIECE; b++)
+		MUST(w, pmemfs_read(w->c->fs, w->file, w->off, buf, w->len) == len);
+		for (size_t b = 1; b < w->len; b++)
 			MUST(w, buf[b] == buf[0]);
 	}
 	return NULL;
 }
 
+static void whole_writes(struct corefs *c, uint64_t off, size_t len)
+{
+	struct worker w = {.rounds = 300, .off = off, .len = len};
+	char *buf = malloc(PIECE + off);
+
+	w.file = mk_held(c, ROOT, off % 4096 ? "bytes" : "blocks");
+	memset(buf, 'z', PIECE + off);
+	put_bytes(c, w.file, 0, buf, len + off);
+	run(c, overwrite, &w);
+	for (int clean = 0; clean < 2; clean++) {
+		assert_int_equal(pmemfs_read(c->fs, w.file, 0, buf, off), off);
+		for (size_t b = 0; b < off; b++)
+			assert_int_equal(buf[b], 'z');
+		for (unsigned k = 0; k < 2 * w.rounds; k++) {
+			assert_int_equal(pmemfs_read(c->fs, w.file, off + k * PIECE, buf, len),
+					 len);
+			for (size_t b = 1; b < len; b++)
+				assert_int_equal(buf[b], buf[0]);
+		}
+		corefs_remount(c, clean);
+	}
+	free(buf);
+}
+
 static void reads_see_whole_writes(void **state)
 {
-	struct corefs *c = *state;
-	const struct worker w = {.rounds = 300, .file = mk_held(c, ROOT, "f")};
-	char *buf = malloc(PIECE + 100);
-
-	memset(buf, 'z', PIECE + 100);
-	put_bytes(c, w.file, 0, buf, PIECE + 100);
-	run(c, overwrite, &w);
-	assert_int_equal(pmemfs_read(c->fs, w.file, 0, buf, 100), 100);
-	for (size_t b = 0; b < 100; b++)
-		assert_int_equal(buf[b], 'z');
-	free(buf);
+	whole_writes(*state, 100, 12000);
+	whole_writes(*state, 4096, PIECE);
 }
 
 /* ---- renames that cross ---- */
