@@ -184,9 +184,8 @@ static int bad_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint6
 	return -EIO;
 }
 
-/* Checks the blocks [b, end) of the written range r. */
-static int verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
-		  uint64_t end)
+int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+		uint64_t end)
 {
 	le64 csum[64];
 
@@ -231,7 +230,7 @@ static int map_range(struct pmemfs *fs, const struct inode *i, uint64_t off, uin
 		if (range_flags(r) & PMEMFS_EXT_UNWRITTEN) {
 			iov_zeros(x, stop - off);
 		} else {
-			err = verify(fs, i, r, off / PMEMFS_BLOCK_SIZE,
+			err = file_verify(fs, i, r, off / PMEMFS_BLOCK_SIZE,
 				     DIV_UP(stop, PMEMFS_BLOCK_SIZE));
 			if (err)
 				return err;

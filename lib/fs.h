@@ -402,6 +402,8 @@ int itable_load(struct pmemfs *fs, unsigned shard); /* reads the table inode */
 void itable_done(struct pmemfs *fs, unsigned shard);
 /* Where the inode's slot is. -ESTALE: no such inode. */
 int itable_find(struct pmemfs *fs, uint64_t ino, uint64_t *ret_slot);
+/* The smallest used inode number that is not below `from`; 0: none. */
+uint64_t itable_next_used(struct pmemfs *fs, uint64_t from);
 /* A free slot in or near the shard, marked used in DRAM; ret_head is its present word. */
 int itable_alloc(struct pmemfs *fs, unsigned shard, uint64_t *ret_ino, uint64_t *ret_slot,
 		 uint64_t *ret_head);
@@ -530,6 +532,9 @@ int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero);
  */
 int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags);
 void edit_abort(struct edit *ed);
+/* Checks blocks [b, end) of the written range r on the medium. -EIO, and it is reported. */
+int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+		uint64_t end);
 /* Copies block b's first len bytes, verified, to dst; zeros where it is not written. */
 int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len,
 		    void *dst);

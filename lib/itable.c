@@ -146,6 +146,32 @@ static int learn_block(struct pmemfs *fs, struct itable *t, size_t k)
 	return 0;
 }
 
+uint64_t itable_next_used(struct pmemfs *fs, uint64_t from)
+{
+	uint64_t end = 0;
+
+	for (unsigned k = 0; k < fs->shards; k++) {
+		struct itable *t = table_of(fs, k);
+
+		pthread_mutex_lock(&t->lock);
+		end = MAX(end, t->n * PMEMFS_SLOTS_PER_BLOCK * fs->shards + k);
+		pthread_mutex_unlock(&t->lock);
+	}
+	for (uint64_t ino = from; ino <= end; ino++) {
+		struct itable *t = table_of(fs, ino_shard(fs, ino));
+		uint64_t index = ino_index(fs, ino), k = index / PMEMFS_SLOTS_PER_BLOCK;
+		bool used = false;
+
+		pthread_mutex_lock(&t->lock);
+		if (k < t->n && t->v[k].block && !learn_block(fs, t, k))
+			used = t->v[k].used & 1u << index % PMEMFS_SLOTS_PER_BLOCK;
+		pthread_mutex_unlock(&t->lock);
+		if (used)
+			return ino;
+	}
+	return 0;
+}
+
 /* Changes the table file by these extents; in place in DRAM too. */
 static int change_table(struct pmemfs *fs, struct itable *t, struct pmemfs_extent *e,
 			unsigned n, unsigned flags, bool dirty)

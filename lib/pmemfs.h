@@ -282,6 +282,23 @@ int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, ui
 /* whence SEEK_DATA or SEEK_HOLE. Returns the offset. -ENXIO. */
 int64_t pmemfs_seek(struct pmemfs *fs, uint64_t ino, uint64_t off, int whence);
 
+/* ---- scrub ---- */
+
+/* How far a scrub has come; {0} begins one. */
+struct pmemfs_scrub {
+	uint64_t next;	  /* inode number; 0: at the beginning, or at the end */
+	uint64_t inodes;  /* looked at */
+	uint64_t bytes;	  /* of logs and data, verified */
+	uint64_t damaged; /* inodes, and copies of the superblock */
+};
+
+/*
+ * Verifies the next inodes: their logs and data, about `bytes` of them. Changes nothing; damage
+ * is counted and reported. 1: there is more; 0: all was looked at. Any thread, one at a time
+ * for each scrub; others may use the filesystem meanwhile.
+ */
+int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes);
+
 /* ---- check ---- */
 
 /* What fsck does with the problems it finds. */

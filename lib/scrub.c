@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scrubbing: reading what nobody reads, while mounted, so that rot is known before it is
+ * wanted.
+ *
+ * Every superblock copy, log and written block is verified on the medium; nothing is changed.
+ * An inode's lock is held shared, and for no more than CHUNK blocks at a time, so that who
+ * writes waits no longer for a scrub than for another reader. What comes and goes meanwhile is
+ * either seen whole or not at all.
+ */
+#include <errno.h>
+
+#include "fs.h"
+
+#define CHUNK 256u /* blocks */
+
+static void damaged(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t ino, const char *what)
+{
+	s->damaged++;
+	fs_report(fs, 0, "inode %llu: %s: unmount and run fsck.pmemfs", (unsigned long long)ino,
+		  what);
+}
+
+/* The log as it stands on the medium must be what was read or written. Under the lock. */
+static int scrub_log(struct pmemfs *fs, const struct inode *i, struct pmemfs_scrub *s)
+{
+	enum log_end end;
+	struct log l;
+	int err = log_walk(fs, i->ino, i->slot, i->log.head, NULL, NULL, &l, &end);
+	le64 head;
+
+	if (!err)
+		err = media_read(fs->media, i->slot, &head, sizeof(head));
+	if (!err && (end != LOG_CLEAN || l.seq != i->log.seq || l.pos != i->log.pos ||
+		     get64(head) != i->log.head))
+		err = -EIO;
+	s->bytes += l.bytes;
+	log_free(&l);
+	return err;
+}
+
+/* The written blocks from b on, CHUNK at most. *b is where to go on; 0: that was all. */
+static int scrub_blocks(struct pmemfs *fs, const struct inode *i, struct pmemfs_scrub *s,
+			uint64_t *b)
+{
+	struct range_cursor c;
+	const struct range *r = rangemap_find(&i->extents, *b, &c);
+	uint64_t left = CHUNK;
+	int err = 0;
+
+	for (; r && left; r = rangemap_next(&i->extents, &c)) {
+		uint64_t from = MAX(r->start, *b), end = MIN(range_end(r), from + left);
+		uint64_t stop = DIV_UP(i->attr.size, PMEMFS_BLOCK_SIZE);
+
+		*b = end;
+		if (range_flags(r) || from >= MIN(end, stop))
+			continue;
+		left -= end - from;
+		s->bytes += (end - from) * PMEMFS_BLOCK_SIZE;
+		if (file_verify(fs, i, r, from, MIN(end, stop)))
+			err = -EIO; /* it was reported; the others are looked at too */
+		if (end < range_end(r))
+			return err;
+	}
+	if (!r)
+		*b = 0;
+	return err;
+}
+
+static void scrub_inode(struct pmemfs *fs, uint64_t ino, struct pmemfs_scrub *s)
+{
+	struct inode *i;
+	uint64_t b = 0;
+	int err = inode_get(fs, ino, &i), bad = 0;
+
+	if (err == -EIO) /* and was reported */
+		s->damaged++;
+	if (err)
+		return;
+	s->inodes++;
+	err = inode_lock(i, false);
+	if (!err) {
+		if (scrub_log(fs, i, s))
+			damaged(fs, s, ino, "its log is damaged");
+		inode_unlock(i);
+	}
+	do {
+		if (!err)
+			err = inode_lock(i, false);
+		if (err)
+			break;
+		bad |= S_ISREG(i->attr.mode) ? scrub_blocks(fs, i, s, &b) : 0;
+		inode_unlock(i);
+	} while (b);
+	s->damaged += bad != 0;
+	inode_put(fs, i, 1);
+}
+
+/* What is not an inode that somebody could open. */
+static void scrub_frame(struct pmemfs *fs, struct pmemfs_scrub *s)
+{
+	struct pmemfs_super sb;
+	unsigned ok = 0;
+	const char *why;
+
+	if (super_read(fs->media, &sb, &ok, &why) || ok != 3) {
+		s->damaged++;
+		fs_report(fs, 0,
+			  "a copy of the superblock is damaged: unmount and run fsck.pmemfs");
+	}
+	s->bytes += 2 * sizeof(sb);
+	for (unsigned k = 0; k < fs->shards; k++) {
+		struct itable *t = &fs->shard[k].table;
+		int err;
+
+		pthread_mutex_lock(&t->lock);
+		err = scrub_log(fs, t->inode, s);
+		pthread_mutex_unlock(&t->lock);
+		if (err)
+			damaged(fs, s, PMEMFS_INO_TABLE | k,
+				"the log of the inode table is damaged");
+	}
+}
+
+int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
+{
+	uint64_t stop = s->bytes + bytes;
+
+	if (!s->next) {
+		*s = (struct pmemfs_scrub){.next = 1};
+		scrub_frame(fs, s);
+	}
+	while (s->bytes < stop) {
+		uint64_t ino = itable_next_used(fs, s->next);
+
+		if (!ino) {
+			s->next = 0;
+			return 0;
+		}
+		s->next = ino + 1;
+		scrub_inode(fs, ino, s);
+	}
+	return 1;
+}
