@@ -140,7 +140,10 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
 		      const char *newname, unsigned flags)
 {
-	reply_result(req, pmemfs_rename(fs_of(req), parent, name, newparent, newname, flags));
+	struct pmemfs_cred cred = cred_of(req);
+
+	reply_result(
+	    req, pmemfs_rename_by(fs_of(req), parent, name, newparent, newname, flags, &cred));
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t ino)

@@ -285,9 +285,8 @@ static uint32_t new_generation(struct pmemfs *fs)
 	return (uint32_t)(hash64(&x, sizeof(x), fs->seed));
 }
 
-/* A new inode in DRAM with a slot of its own; used_inodes counts it. */
-static int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
-		     const struct pmemfs_cred *cred, struct timespec now, struct inode **ret)
+int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
+	      const struct pmemfs_cred *cred, struct timespec now, struct inode **ret)
 {
 	uint64_t ino, slot, head;
 	struct inode *i;
@@ -320,7 +319,7 @@ static int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
 	return 0;
 }
 
-static void drop_new_inode(struct pmemfs *fs, struct inode *i)
+void drop_new_inode(struct pmemfs *fs, struct inode *i)
 {
 	itable_free(fs, i->ino);
 	atomic_fetch_sub(&fs->used_inodes, 1);

@@ -45,6 +45,12 @@ int child_get(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
 int child_lock(struct pmemfs *fs, const struct inode *dir, const struct dent *e,
 	       struct inode *i, bool exclusive);
 
+/* A new inode in DRAM with a slot of its own, for a name in dir; used_inodes counts it. */
+int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
+	      const struct pmemfs_cred *cred, struct timespec now, struct inode **ret);
+/* It was not committed. */
+void drop_new_inode(struct pmemfs *fs, struct inode *i);
+
 /*
  * Adds to t that one name of i goes: the last one frees it at once if nobody uses it, else
  * leaves an orphan, which its last user or recovery frees.

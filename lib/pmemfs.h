@@ -191,9 +191,15 @@ int pmemfs_link(struct pmemfs *fs, uint64_t ino, uint64_t dir, const char *name,
 int pmemfs_unlink(struct pmemfs *fs, uint64_t dir, const char *name);
 int pmemfs_rmdir(struct pmemfs *fs, uint64_t dir, const char *name);
 
-/* flags: 0, RENAME_NOREPLACE, RENAME_EXCHANGE. */
+/*
+ * flags: 0, RENAME_NOREPLACE, RENAME_EXCHANGE; RENAME_WHITEOUT, also with NOREPLACE, makes a
+ * character device 0/0 of mode 0, root's, under the old name.
+ */
 int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
 		  const char *newname, unsigned flags);
+/* The same; a whiteout belongs to `by`. */
+int pmemfs_rename_by(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
+		     const char *newname, unsigned flags, const struct pmemfs_cred *by);
 
 /* Copies the target, without a NUL, returns its length (at most size). -EINVAL: no symlink. */
 ssize_t pmemfs_readlink(struct pmemfs *fs, uint64_t ino, char *buf, size_t size);

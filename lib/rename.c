@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Renaming and exchanging: one transaction over up to two directories and two inodes.
+ * Renaming and exchanging: one transaction over up to two directories, two inodes, and what is
+ * made in the old one's place.
  *
  * Locks: see namei.c. What moves between directories does so under fs->rename, so that nobody
  * can make a loop out of two moves that are each right.
@@ -18,7 +19,9 @@ struct rename {
 	const char *n1, *n2;
 	struct dent *e1, *e2;  /* e2 may be NULL */
 	struct inode *i1, *i2; /* the moved one; the victim or the other moved one */
+	struct inode *white;   /* what takes the old name, or NULL */
 	unsigned flags;
+	const struct pmemfs_cred *by;
 };
 
 /*
@@ -181,6 +184,14 @@ out:
 	return err;
 }
 
+/* A whiteout, by which overlayfs knows that a name is gone: device 0/0 of nobody's mode. */
+static int make_whiteout(struct rename *r, struct timespec now)
+{
+	return r->flags & RENAME_WHITEOUT
+		   ? new_inode(r->fs, r->d1, S_IFCHR, r->by, now, &r->white)
+		   : 0;
+}
+
 static int commit_rename(struct rename *r)
 {
 	bool exchange = r->flags & RENAME_EXCHANGE, same = r->d1 == r->d2;
@@ -188,9 +199,12 @@ static int commit_rename(struct rename *r)
 	struct dir_rec rec1, rec2, *to = same ? &rec1 : &rec2;
 	struct attr_rec attr1, attr2;
 	struct txn t;
+	int err = make_whiteout(r, now);
 	unsigned p1 = !same && r->e1->type == DT_DIR ? UP_PARENT : 0;
 	unsigned p2 = !same && r->e2 && r->e2->type == DT_DIR ? UP_PARENT : 0;
 
+	if (err)
+		return err;
 	dir_rec_begin(&rec1, now);
 	dir_rec_begin(&rec2, now);
 	dir_rec_del(&rec1, r->e1);
@@ -198,8 +212,10 @@ static int commit_rename(struct rename *r)
 		dir_rec_del(to, r->e2);
 	if (exchange)
 		dir_rec_add(&rec1, r->d1, r->n1, r->e2->ino, r->e2->type);
+	if (r->white)
+		dir_rec_add(&rec1, r->d1, r->n1, r->white->ino, DT_CHR);
 	dir_rec_add(to, r->d2, r->n2, r->e1->ino, r->e1->type);
-	txn_begin(&t, r->fs, r->e2 && !exchange ? ALLOC_RESERVE : 0);
+	txn_begin(&t, r->fs, r->e2 && !exchange && !r->white ? ALLOC_RESERVE : 0);
 	dir_rec_put(&rec1, &t, r->d1);
 	if (!same)
 		dir_rec_put(&rec2, &t, r->d2);
@@ -208,7 +224,14 @@ static int commit_rename(struct rename *r)
 		attr_rec_put(&attr2, &t, r->i2, now, p2, 0, r->d1->ino);
 	else if (r->i2)
 		drop_name(r->fs, &t, r->i2, now, &attr2);
-	return txn_commit(&t);
+	if (r->white)
+		txn_create(&t, r->white);
+	err = txn_commit(&t);
+	if (err && r->white) {
+		drop_new_inode(r->fs, r->white);
+		r->white = NULL;
+	}
+	return err;
 }
 
 /* Does a flag forbid that a name goes here, or appears there? */
@@ -237,6 +260,8 @@ static int rename_locked(struct rename *r)
 	else
 		err = commit_rename(r);
 	if (!err) {
+		if (r->white)
+			icache_insert(r->fs, r->white);
 		if (r->i2 && !(r->flags & RENAME_EXCHANGE))
 			name_dropped(r->fs, r->i2);
 		dir_compact(r->fs, r->d1);
@@ -252,14 +277,14 @@ static int rename_locked(struct rename *r)
 	return err;
 }
 
-int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
-		  const char *newname, unsigned flags)
+int pmemfs_rename_by(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
+		     const char *newname, unsigned flags, const struct pmemfs_cred *by)
 {
-	struct rename r = {.fs = fs, .n1 = name, .n2 = newname, .flags = flags};
+	struct rename r = {.fs = fs, .n1 = name, .n2 = newname, .flags = flags, .by = by};
 	int err = name_check(name);
 
-	if (!err && (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
-		     flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)))
+	if (!err && (flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) ||
+		     (flags & RENAME_EXCHANGE && flags != RENAME_EXCHANGE)))
 		err = -EINVAL;
 	if (!err && (name_is_dot(name) || name_is_dot(newname)))
 		err = flags & RENAME_NOREPLACE && name_is_dot(newname) ? -EEXIST : -EBUSY;
@@ -273,8 +298,17 @@ int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t ne
 		r.e2 = dir_lookup(r.d2, newname);
 		err = rename_locked(&r);
 		close_dirs(&r);
+		put_child(&r, &r.white);
 	}
 	if (dir != newdir)
 		pthread_mutex_unlock(&fs->rename);
 	return err;
+}
+
+int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
+		  const char *newname, unsigned flags)
+{
+	const struct pmemfs_cred root = {0};
+
+	return pmemfs_rename_by(fs, dir, name, newdir, newname, flags, &root);
 }

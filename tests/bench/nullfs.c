@@ -311,8 +311,8 @@ static int move(struct node *dir, const char *name, struct node *newdir, const c
 	return add(newdir, newname, n);
 }
 
-int pmemfs_rename(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
-		  const char *newname, unsigned flags)
+int pmemfs_rename_by(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t newdir,
+		     const char *newname, unsigned flags, const struct pmemfs_cred *by)
 {
 	return LOCKED(move(node_of(dir), name, node_of(newdir), newname, flags));
 }

@@ -57,6 +57,8 @@ const struct word words[] = {
     {"rename-dir-out", DIRB ".mkdir path=B/A mode=0755; !rename path=B/A to=A"},
     {"rename-noreplace", FOO "!rename path=foo to=bar flags=noreplace"},
     {"rename-noreplace-fails", FOO BAR "!rename path=foo to=bar flags=noreplace"},
+    {"rename-whiteout", FOO "!rename path=foo to=bar flags=whiteout"},
+    {"rename-whiteout-over", FOO AFOO "!rename path=foo to=A/foo flags=whiteout"},
     {"exchange", SOME BAR "!rename path=foo to=bar flags=exchange"},
     {"exchange-file-dir", SOME AFOO "!rename path=foo to=A flags=exchange"},
     {"exchange-between", FOO AFOO "!rename path=foo to=A/foo flags=exchange"},

@@ -244,6 +244,16 @@ static void set_dent(struct model *m, uint64_t dir, const char *name, uint64_t i
 	d->dents[at].id = id;
 }
 
+/* A character device 0/0 without permissions stands where the name was. */
+static void whiteout(struct model *m, uint64_t dir, const char *name)
+{
+	const struct minode *d = m_get(m, dir);
+	uint32_t gid = d->mode & S_ISGID ? d->gid : 0;
+	struct minode *i = m_new_inode(m, S_IFCHR, 0, gid);
+
+	dent_add(m_mut(m, dir), name, i->id);
+}
+
 static void rename_do(struct model *m, const struct ren *r)
 {
 	if (r->flags & RENAME_EXCHANGE) {
@@ -258,6 +268,8 @@ static void rename_do(struct model *m, const struct ren *r)
 			unlinked(m, r->newdir, r->newid);
 		}
 		dent_add(m_mut(m, r->newdir), r->newname, r->id);
+		if (r->flags & RENAME_WHITEOUT)
+			whiteout(m, r->dir, r->name);
 	}
 	move_dir(m, r->id, r->dir, r->newdir);
 	m_maybe(m, m_mut(m, r->id), CTIME);
@@ -270,8 +282,8 @@ int64_t m_rename(struct model *m, const struct op *op)
 	struct ren r = {.flags = op->flags};
 	int rc;
 
-	if (r.flags & ~(uint32_t)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
-	    r.flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+	if (r.flags & ~(uint32_t)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) ||
+	    (r.flags & RENAME_EXCHANGE && r.flags != RENAME_EXCHANGE))
 		return -EINVAL;
 	if (!*op->path || !*op->to)
 		return -EBUSY;

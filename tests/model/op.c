@@ -76,6 +76,7 @@ static const struct {
 } words[] = {
     {OP_RENAME, RENAME_NOREPLACE, "noreplace"},
     {OP_RENAME, RENAME_EXCHANGE, "exchange"},
+    {OP_RENAME, RENAME_WHITEOUT, "whiteout"},
     {OP_FALLOCATE, FALLOC_FL_KEEP_SIZE, "keep"},
     {OP_FALLOCATE, FALLOC_FL_PUNCH_HOLE, "punch"},
     {OP_FALLOCATE, FALLOC_FL_ZERO_RANGE, "zero"},

@@ -35,7 +35,7 @@ enum op_kind {
 	OP_LINK,	/* path or fd, to */
 	OP_UNLINK,	/* path */
 	OP_RMDIR,	/* path */
-	OP_RENAME,	/* path, to, flags: 0, RENAME_NOREPLACE, RENAME_EXCHANGE */
+	OP_RENAME,	/* path, to, flags: 0, RENAME_NOREPLACE, RENAME_EXCHANGE, _WHITEOUT */
 	OP_WRITE,	/* path or fd, off, len, seed: one pwrite */
 	OP_APPEND,	/* path or fd, len, seed: one write with O_APPEND */
 	OP_TRUNCATE,	/* path or fd, off is the new size */

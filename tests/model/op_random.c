@@ -326,6 +326,8 @@ static void gen_names(struct gen *g)
 			op->flags = op_rng_one_in(g->r, 3) ? RENAME_NOREPLACE : RENAME_EXCHANGE;
 		if (op->flags == RENAME_EXCHANGE && !op_rng_one_in(g->r, 5))
 			old_path(g, 0, op->to);
+		else if (g->p->trusted && op_rng_one_in(g->r, 8))
+			op->flags |= RENAME_WHITEOUT; /* with EXCHANGE it is wrong */
 	}
 	/* the root cannot be renamed or removed, which the callers of pmemfs never ask for */
 	if (!*op->path && op->fd == OP_NOFD)
