@@ -38,7 +38,7 @@ else
 fi
 
 echo by handle >h
-expect_equal "$(sysx handle h .)" "by handle"
+expect_equal "$(sysx by-handle "$(sysx handle-of h)" .)" "by handle"
 
 for range in "0 4096" "4096 65536" "0 1048576" "1048576 4096"; do
 	read -r off len <<<"$range"

@@ -244,20 +244,46 @@ static void cmd_orphan_hold(char **a)
 	sleep(atoi(a[1]));
 }
 
-/* handle FILE DIR-ON-THE-MOUNT: opens FILE by its handle and prints its first line */
-static void cmd_handle(char **a)
+union handle {
+	struct file_handle h;
+	char space[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+};
+
+/* handle-of FILE: its handle, as type and hexadecimal digits */
+static void cmd_handle_of(char **a)
 {
-	union {
-		struct file_handle h;
-		char space[sizeof(struct file_handle) + MAX_HANDLE_SZ];
-	} u = {.h.handle_bytes = MAX_HANDLE_SZ};
-	int mount_id, dir = check(open(a[1], O_RDONLY | O_DIRECTORY)), fd;
-	char line[256] = "";
+	union handle u = {.h.handle_bytes = MAX_HANDLE_SZ};
+	int mount_id;
 
 	check(name_to_handle_at(AT_FDCWD, a[0], &u.h, &mount_id, 0));
+	printf("%d:", u.h.handle_type);
+	for (unsigned i = 0; i < u.h.handle_bytes; i++)
+		printf("%02x", u.h.f_handle[i]);
+	putchar('\n');
+}
+
+/* by-handle HANDLE DIR-ON-THE-MOUNT: opens it and prints its first line, or a directory's path
+ */
+static void cmd_by_handle(char **a)
+{
+	union handle u = {.h.handle_type = atoi(a[0])};
+	const char *hex = strchr(a[0], ':') + 1;
+	int dir = check(open(a[1], O_RDONLY | O_DIRECTORY)), fd;
+	char line[4096] = "", proc[64];
+	struct stat st;
+
+	for (; hex[0] && hex[1]; hex += 2)
+		sscanf(hex, "%2hhx", &u.h.f_handle[u.h.handle_bytes++]);
 	fd = check(open_by_handle_at(dir, &u.h, O_RDONLY));
-	check(read(fd, line, sizeof(line) - 1));
-	fputs(line, stdout);
+	check(fstat(fd, &st));
+	if (S_ISDIR(st.st_mode)) {
+		snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+		check(readlink(proc, line, sizeof(line) - 1));
+		puts(line);
+	} else {
+		check(read(fd, line, sizeof(line) - 1));
+		fputs(line, stdout);
+	}
 }
 
 /* btime FILE: birth time in seconds */
@@ -616,6 +642,7 @@ static const struct command {
     {"ack-verify", 2, cmd_ack_verify},
     {"append-many", 3, cmd_append_many},
     {"btime", 1, cmd_btime},
+    {"by-handle", 2, cmd_by_handle},
     {"copy-range", 5, cmd_copy_range},
     {"create", 2, cmd_create},
     {"direct-read", 4, cmd_direct_read},
@@ -626,7 +653,7 @@ static const struct command {
     {"fsync", 1, cmd_fsync},
     {"getdents", 2, cmd_getdents},
     {"getxattr", 3, cmd_getxattr},
-    {"handle", 2, cmd_handle},
+    {"handle-of", 1, cmd_handle_of},
     {"link", 2, cmd_link},
     {"links", 3, cmd_links},
     {"map", 1, cmd_map},
