@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the mount command tells the daemon of a mounted filesystem: ioctls on its root. */
+/* What the tools ask the daemon of a mounted filesystem: ioctls on its root. */
 #ifndef PMEMFS_FS_CONTROL_H
 #define PMEMFS_FS_CONTROL_H
 
@@ -11,5 +11,27 @@
  * or damage forbid it.
  */
 #define PMEMFS_IOC_SET_READONLY _IOW(0xf2, 1, uint32_t)
+
+#define CONTROL_OPCODES 64 /* FUSE's; those that are higher count as 0 */
+#define CONTROL_TIMES	32 /* [i]: 2^i ns and more, less than twice that */
+
+enum control_kind { CONTROL_READ, CONTROL_WRITE, CONTROL_OTHER, CONTROL_KINDS };
+
+/* Since the filesystem was mounted, but for the last group. */
+struct control_stats {
+	uint64_t uptime_ns;
+	uint64_t count[CONTROL_OPCODES], ns[CONTROL_OPCODES]; /* requests of the kernel */
+	uint64_t took[CONTROL_KINDS][CONTROL_TIMES];
+	uint64_t read_bytes, written_bytes; /* as they were asked for */
+	uint64_t sleeps, polls;		    /* requests that were slept for, and polled for */
+	uint64_t fences, flushed_lines, nt_lines, media_bytes;
+	/* now */
+	uint64_t threads, busy, longest_ns; /* being served, and the oldest of them */
+	uint64_t blocks, free_blocks, available_blocks, files, free_files; /* of 4 KiB */
+	char transport[32];
+};
+
+/* Whoever may open the root directory for reading. ENOTTY: a daemon of another version. */
+#define PMEMFS_IOC_STATS _IOR(0xf2, 2, struct control_stats)
 
 #endif

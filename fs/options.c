@@ -115,7 +115,10 @@ static const struct option table[] = {
     {"silent", BOOL, .field = OFFSET(silent)},
     {"fsname=", TEXT, .field = OFFSET(source)},
     {"flush=", TEXT, .field = OFFSET(flush)},
+    {"transport=", TEXT, .field = OFFSET(transport)},
+    {"threads=", NUMBER, 1, 1024, OFFSET(max_threads)},
     {"max_threads=", NUMBER, 1, 1024, OFFSET(max_threads)},
+    {"poll_us=", NUMBER, 0, 1000, OFFSET(poll_us)},
     {"recovery_threads=", NUMBER, 1, 1024, OFFSET(recovery_threads)},
 };
 
@@ -124,12 +127,14 @@ static const struct option table[] = {
 void options_init(struct mount_options *o)
 {
 	memset(o, 0, sizeof(*o));
+	o->poll_us = OPTIONS_POLL_US;
 }
 
 void options_done(struct mount_options *o)
 {
 	free(o->source);
 	free(o->flush);
+	free(o->transport);
 	free(o->kernel);
 	options_init(o);
 }

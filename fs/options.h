@@ -5,19 +5,23 @@
 
 #include <stdbool.h>
 
+#define OPTIONS_POLL_US 30
+
 struct mount_options {
 	unsigned long flags; /* MS_* */
 	unsigned long named; /* those of them that some option was about */
 	bool remount;
-	bool nonempty; /* the mount point may be one already */
-	bool noacl;    /* no access control lists */
-	bool silent;   /* no notes, only errors */
-	bool sloppy;   /* unknown options are passed over */
-	char *source;  /* fsname=, or NULL */
-	char *flush;   /* flush=, or NULL: auto */
+	bool nonempty;	 /* the mount point may be one already */
+	bool noacl;	 /* no access control lists */
+	bool silent;	 /* no notes, only errors */
+	bool sloppy;	 /* unknown options are passed over */
+	char *source;	 /* fsname=, or NULL */
+	char *flush;	 /* flush=, or NULL: auto */
+	char *transport; /* transport=, or NULL: threads */
 	char *kernel; /* options that the kernel parses (context= ...), comma-separated, or NULL
 		       */
 	unsigned max_threads;
+	unsigned poll_us;
 	unsigned recovery_threads;
 };
 

@@ -27,11 +27,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "control_serve.h"
 #include "daemon.h"
 #include "ident.h"
 #include "mounts.h"
 #include "ops.h"
 #include "report.h"
+#include "transport.h"
 
 #define READAHEAD_KIB 1024
 
@@ -46,9 +48,11 @@ struct server {
 	struct pmemfs *fs;
 	struct ops ops;
 	struct fuse_session *session;
+	struct transport *transport;
 	unsigned major, minor; /* of the mount, for the mount table */
 	bool mounted;	       /* in the kernel */
-	pthread_t main, stopper;
+	bool uring;	       /* libfuse's threads serve, by io_uring */
+	pthread_t stopper;
 	bool stopper_runs; /* signal thread only, until the loop has ended */
 	atomic_bool loop_ended;
 };
@@ -242,6 +246,45 @@ static char *escape(const char *value)
 	return all;
 }
 
+#define URING_SWITCH "/sys/module/fuse/parameters/enable_uring"
+
+static bool uring_offered(void)
+{
+	FILE *f = fopen(URING_SWITCH, "re");
+	bool on = f && fgetc(f) == 'Y';
+
+	if (f)
+		fclose(f);
+	return on;
+}
+
+/* -o transport=. What cannot be had here is said, and threads do it. */
+static int choose_transport(struct server *s)
+{
+	const char *how = s->args->options->transport;
+
+	if (!how || strcmp(how, "threads") == 0)
+		return EXIT_OK;
+	if (strcmp(how, "uring") != 0) {
+		report(REPORT_ERROR,
+		       "option \"transport=%s\": there are \"threads\" and \"uring\"", how);
+		return EXIT_USAGE;
+	}
+#ifdef FUSE_CAP_OVER_IO_URING
+	s->uring = uring_offered();
+	if (!s->uring && !s->args->options->silent)
+		report(REPORT_INFO,
+		       "note: transport=uring is off in this kernel (echo Y > %s): "
+		       "threads serve instead",
+		       URING_SWITCH);
+#else
+	if (!s->args->options->silent)
+		report(REPORT_INFO, "note: transport=uring needs libfuse 3.18: threads serve "
+				    "instead");
+#endif
+	return EXIT_OK;
+}
+
 static int make_session(struct server *s)
 {
 	char *list = NULL, *source = escape(s->args->source), flags[128];
@@ -250,11 +293,12 @@ static int make_session(struct server *s)
 	bool others = geteuid() == 0 || user_allow_other();
 
 	ops_init(&s->ops, s->fs, &handlers);
+	control_add(&handlers);
 	s->ops.acl = !s->args->options->noacl;
 	options_flags_text(s->args->options->flags, flags, sizeof(flags));
 	if (source &&
-	    asprintf(&list, "-o%s,fsname=%s,subtype=pmemfs,default_permissions%s", flags,
-		     source, others ? ",allow_other" : "") > 0 &&
+	    asprintf(&list, "-o%s,fsname=%s,subtype=pmemfs,default_permissions%s%s", flags,
+		     source, others ? ",allow_other" : "", s->uring ? ",io_uring" : "") > 0 &&
 	    fuse_opt_add_arg(&args, "mount.pmemfs") == 0 && fuse_opt_add_arg(&args, list) == 0)
 		s->session = fuse_session_new(&args, &handlers, sizeof(handlers), &s->ops);
 	fuse_opt_free_args(&args);
@@ -331,8 +375,10 @@ static int greet_kernel(struct server *s)
 static int connect_kernel(struct server *s)
 {
 	struct mount_found found;
-	int code = make_session(s);
+	int code = choose_transport(s);
 
+	if (code == EXIT_OK)
+		code = make_session(s);
 	if (code == EXIT_OK)
 		code = mount_kernel(s);
 	if (code)
@@ -356,16 +402,6 @@ static bool loop_ends_within(struct server *s, int ms)
 	return atomic_load(&s->loop_ended);
 }
 
-static void end_loop(struct server *s)
-{
-	fuse_session_exit(s->session);
-	/* The loop waits in a semaphore: a signal wakes it, unless it came a moment too early.
-	 */
-	do
-		pthread_kill(s->main, SIGUSR1);
-	while (!loop_ends_within(s, STOP_STEP_MS));
-}
-
 static void *stop_thread(void *arg)
 {
 	struct server *s = arg;
@@ -379,7 +415,7 @@ static void *stop_thread(void *arg)
 	} else if (loop_ends_within(s, STOP_GRACE_MS)) {
 		return NULL;
 	}
-	end_loop(s);
+	transport_stop(s->transport);
 	return NULL;
 }
 
@@ -390,35 +426,39 @@ static void on_signal(void *arg, int n)
 	if (!s->stopper_runs)
 		s->stopper_runs = pthread_create(&s->stopper, NULL, stop_thread, s) == 0;
 	else
-		fuse_session_exit(s->session);
+		transport_stop(s->transport);
 }
 
-static void wake(int sig)
+static int make_transport(struct server *s)
 {
-	(void)sig; /* only ends a system call */
+	const struct mount_options *options = s->args->options;
+	struct transport_options o = {
+	    .threads = options->max_threads,
+	    .poll_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 && !s->uring ? options->poll_us : 0,
+	    .max_write = OPS_MAX_WRITE,
+	    .slow_medium = media_kind(s->media) == MEDIA_FILE,
+	};
+
+	s->transport = transport_new(s->session, &o);
+	if (!s->transport) {
+		report(REPORT_ERROR, "cannot set up threads: %m");
+		return EXIT_SYSTEM;
+	}
+	control_set_transport(s->transport, s->uring ? "uring" : "threads");
+	return EXIT_OK;
 }
 
 static int run_loop(struct server *s)
 {
-	struct fuse_loop_config *config = fuse_loop_cfg_create();
-	struct sigaction sa = {.sa_handler = wake};
 	int r;
 
-	if (!config)
-		return -ENOMEM;
-	sigaction(SIGUSR1, &sa, NULL);
-	fuse_loop_cfg_set_max_threads(config, s->args->options->max_threads);
-	/* Idle threads stay: starting one costs more than keeping it. */
-	fuse_loop_cfg_set_idle_threads(config, s->args->options->max_threads);
-	s->main = pthread_self();
 	if (daemon_on_stop(on_signal, s))
 		on_signal(s, 1);
-	r = fuse_session_loop_mt(s->session, config);
+	r = transport_run(s->transport);
 	atomic_store(&s->loop_ended, true);
 	daemon_on_stop(NULL, NULL);
 	if (s->stopper_runs)
 		pthread_join(s->stopper, NULL);
-	fuse_loop_cfg_destroy(config);
 	return r;
 }
 
@@ -429,6 +469,7 @@ static int take_down(struct server *s, int code)
 
 	if (s->mounted)
 		mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, MNT_DETACH);
+	transport_free(s->transport);
 	if (s->session)
 		fuse_session_destroy(s->session);
 	r = s->fs ? pmemfs_unmount(s->fs) : 0;
@@ -446,7 +487,7 @@ static int take_down(struct server *s, int code)
 static int set_up(struct server *s)
 {
 	static int (*const steps[])(struct server * s) = {open_medium, mount_filesystem,
-							  connect_kernel};
+							  connect_kernel, make_transport};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		int code = steps[i](s);
