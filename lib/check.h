@@ -195,6 +195,12 @@ int check_dirty(struct check *c);
 void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t arg);
 /* What a crash leaves: put right without a word when anything is. */
 void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino);
+/*
+ * At once: ends a log at `off`, in its segment that ends at `end`; frees the slot of an inode
+ * whose log cannot be read (head: its word, 0: it is damaged), or makes an empty root.
+ */
+int check_cut_log(struct check *c, uint64_t off, uint64_t end);
+int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head);
 /* Carries out what was agreed to. */
 int check_repair(struct check *c);
 

@@ -132,7 +132,7 @@ int check_blocks(struct check *c)
 			find_shared(c, c->fs->shard[s].table.inode);
 		r = check_each(c, 5, shared_owner);
 	}
-	if (r || !c->was_clean)
+	if (r || !c->was_clean || c->changed) /* mended: what was saved is void */
 		return r;
 	r = check_saved(c);
 	if (r)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Repairs: what passes 3 and 4 found and was agreed to, as ordinary transactions of the core.
+ * Repairs: what passes 3 and 4 found and was agreed to, as ordinary transactions of the core;
+ * but for damaged logs, which pass 3 has mended at once.
  *
  * Each is atomic and leaves the filesystem better than it was, so fsck may be killed at any
  * moment and run again. Before the first one the superblock stops saying "clean": a mount would
@@ -43,6 +44,35 @@ void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino)
 {
 	check_fix_later(c, kind, ino, 0);
 	c->fix[c->fixes - 1].quiet = true;
+}
+
+/* ---- at once ---- */
+
+int check_cut_log(struct check *c, uint64_t off, uint64_t end)
+{
+	int r = check_dirty(c);
+
+	c->agreed--; /* it is not waiting for the others */
+	if (r)
+		return r;
+	media_clear(c->m, off, end - off);
+	return media_fence(c->m);
+}
+
+int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head)
+{
+	int r = check_dirty(c);
+	/* Log ids of a slot only grow: those of earlier mounts were smaller. */
+	uint64_t id = head ? head_id(head) + 1 : (uint64_t)get32(c->fs->sb.mounts) << 28;
+
+	c->agreed--;
+	if (r)
+		return r;
+	if (ino == PMEMFS_ROOT_INO)
+		return super_write_root(c->fs, slot, id);
+	media_store8(c->m, slot, head_make(HEAD_FREE, id));
+	media_flush(c->m, slot, 8);
+	return media_fence(c->m);
 }
 
 /* ---- one inode ---- */

@@ -6,6 +6,11 @@
  * besides are the bytes that those do not need: reserved ones, and what stands after a log's
  * end. After a clean unmount that is zeros. After a crash it may be a torn append, which is
  * cleared as recovery would; an inode without names is then an orphan of a file that was open.
+ *
+ * A damaged log is mended at once, if that is agreed to, so that the passes that follow see an
+ * inode like others: cut before the damage, or, where nothing would be left, the inode is given
+ * up. Each is a store or two after which the medium is better than before; a crash in between
+ * leaves the damage, or another log to be cut.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +27,7 @@ struct reading {
 	uint64_t last;	   /* offset of the record that was last seen */
 	uint64_t reserved; /* of the first one with reserved bytes set, 0: none */
 	uint32_t nsec;	   /* the largest seen */
+	bool failed;	   /* the last one makes no sense */
 };
 
 static bool all_zero(const void *p, size_t len)
@@ -116,6 +122,7 @@ static int read_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
 
 	rd->last = off;
 	r = inode_apply(rd->c->fs, rd->inode, rec, off, NULL);
+	rd->failed = r;
 	if (!r && !rd->reserved && !record_clean(rd, rec))
 		rd->reserved = off;
 	return r;
@@ -137,6 +144,8 @@ int check_read(struct check *c, uint64_t ino, uint64_t slot, struct inode **ret)
 
 /* ---- one inode ---- */
 
+static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci);
+
 /* Asks about a problem of an inode that is corrected by stating it anew. */
 static bool restate(struct check *c, enum check_code code, uint64_t ino, uint64_t off,
 		    uint64_t num)
@@ -145,16 +154,19 @@ static bool restate(struct check *c, enum check_code code, uint64_t ino, uint64_
 	    c, &(struct problem){.code = code, .ino = ino, .off = off, .num = num});
 }
 
-static void bad_inode(struct check *c, uint64_t ino, struct check_inode *ci,
+/* True: it is to be mended. */
+static bool bad_inode(struct check *c, uint64_t ino, struct check_inode *ci,
 		      enum check_code code, uint64_t off, int error)
 {
+	const struct problem p = {
+	    .code = code, .ino = ino, .off = off, .name = error ? strerror(-error) : NULL};
+
+	if (check_problem(c, &p))
+		return true;
 	if (ci)
 		ci->flags |= CI_BAD;
 	c->blocks_unknown = true;
-	check_problem(c, &(struct problem){.code = code,
-					   .ino = ino,
-					   .off = off,
-					   .name = error ? strerror(-error) : NULL});
+	return false;
 }
 
 /* Nothing but zeros from the log's end to its segment's? */
@@ -246,30 +258,44 @@ static void count_inode(struct check *c, const struct inode *i, struct check_ino
 		c->res->others++;
 }
 
-/* Reads the log with every check; problems are reported. True: the inode can be used. */
-static bool read_inode(struct check *c, struct inode *i, uint64_t head, struct check_inode *ci,
-		       struct reading *rd)
+/*
+ * Reads the log with every check; problems are reported. 1: the inode can be used; 0: it was
+ * damaged, and mended: read it again; -1: it is damaged.
+ */
+static int read_inode(struct check *c, struct inode *i, uint64_t head, struct check_inode *ci,
+		      struct reading *rd)
 {
-	uint64_t start = slot_area(i->slot, head_where(head));
+	uint64_t start = slot_area(i->slot, head_where(head)), cut;
 	enum log_end end = LOG_CLEAN;
+	bool mend;
 	int r;
 
 	*rd = (struct reading){.c = c, .inode = i, .last = start};
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
 	r = log_walk(c->fs, i->ino, i->slot, head, read_record, rd, &i->log, &end);
-	if (r == -EUCLEAN)
-		bad_inode(c, i->ino, ci, CHECK_LOG_SENSE, rd->last, 0);
-	else if (r)
+	cut = rd->failed ? rd->last : i->log.pos;
+	if (!r && i->log.seq > 1 && end != LOG_DAMAGED) {
+		if (!S_ISLNK(i->attr.mode) || i->target)
+			return 1;
+		cut = rd->last;
+	}
+	if (r && r != -EUCLEAN) {
 		bad_inode(c, i->ino, ci, CHECK_INODE_IO, rd->last, r);
-	else if (i->log.seq == 1)
-		bad_inode(c, i->ino, ci, CHECK_LOG_EMPTY, start, 0);
-	else if (end == LOG_DAMAGED)
-		bad_inode(c, i->ino, ci, CHECK_LOG_DAMAGED, i->log.pos, 0);
-	else if (S_ISLNK(i->attr.mode) && !i->target)
-		bad_inode(c, i->ino, ci, CHECK_LOG_SENSE, rd->last, 0);
-	else
-		return true;
-	return false;
+		return -1;
+	}
+	if (!r && i->log.seq == 1) {
+		mend = bad_inode(c, i->ino, ci, CHECK_LOG_EMPTY, start, 0);
+		r = mend ? check_give_up(c, i->ino, i->slot, head) : 0;
+	} else {
+		mend = bad_inode(c, i->ino, ci,
+				 !r && end == LOG_DAMAGED ? CHECK_LOG_DAMAGED : CHECK_LOG_SENSE,
+				 !r && end == LOG_DAMAGED ? cut : rd->last, 0);
+		r = mend ? check_cut_log(c, cut, i->log.end) : 0;
+	}
+	if (!mend || !r)
+		return mend ? 0 : -1;
+	bad_inode(c, i->ino, ci, CHECK_INODE_IO, cut, r);
+	return -1;
 }
 
 /* An inode whose head word is good and says that there is a log. ci is NULL for a table. */
@@ -278,9 +304,9 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 {
 	struct inode *i = inode_new(ino, slot);
 	struct reading rd;
-	int r = 0;
+	int r = 0, usable = read_inode(c, i, head, ci, &rd);
 
-	if (read_inode(c, i, head, ci, &rd)) {
+	if (usable > 0) {
 		own_runs(c, i);
 		if (ci)
 			count_inode(c, i, ci);
@@ -294,13 +320,13 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 			c->names_unknown |= inode_is_dir(i);
 			r = 0;
 		}
-	} else if (ci) {
+	} else if (ci && usable < 0) {
 		own_runs(c, i); /* as far as is known */
 		c->inodes++;
 		c->names_unknown |= !i->attr.mode || inode_is_dir(i);
 	}
 	inode_delete(i);
-	return r;
+	return usable ? r : check_slot(c, ino, slot, ci);
 }
 
 /* ---- slots ---- */
@@ -321,7 +347,12 @@ static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check
 	if (get64(s.reserved) && check_problem(c, &p))
 		check_fix_later(c, FIX_RESERVED, ino, slot);
 	if (!head_valid(head)) {
-		bad_inode(c, ino, ci, CHECK_HEAD, slot, 0);
+		if (bad_inode(c, ino, ci, CHECK_HEAD, slot, 0)) {
+			r = check_give_up(c, ino, slot, 0);
+			if (!r)
+				return check_slot(c, ino, slot, ci);
+			bad_inode(c, ino, ci, CHECK_INODE_IO, slot, r);
+		}
 		c->names_unknown = true;
 		return 0;
 	}

@@ -47,18 +47,18 @@ static const struct row rows[] = {
 	 NULL, false, STRUCTURE},
 	{CHECK_HEAD,
 	 "Inode %i: the head word of its log (byte %o, block %b) is damaged",
-	 NULL, false, STRUCTURE},
+	 "Give the inode up", false, STRUCTURE},
 	{CHECK_LOG_DAMAGED,
 	 "Inode %i: a record of its log (byte %o, block %b) is damaged, later ones "
 	 "are good",
-	 NULL, false, STRUCTURE},
+	 "Cut the log there: later changes are lost", false, STRUCTURE},
 	{CHECK_LOG_SENSE,
 	 "Inode %i: the log is damaged behind byte %o (block %b): a record makes no "
 	 "sense",
-	 NULL, false, STRUCTURE},
+	 "Cut it there: later changes are lost", false, STRUCTURE},
 	{CHECK_LOG_EMPTY,
 	 "Inode %i: the first record of its log (byte %o, block %b) is damaged",
-	 NULL, false, STRUCTURE},
+	 "Give the inode up", false, STRUCTURE},
 	{CHECK_LOG_TAIL,
 	 "Inode %i: its log ends at byte %o (block %b) in bytes that are no record: "
 	 "the last change may be lost",

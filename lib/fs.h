@@ -41,6 +41,9 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
  */
 int super_write(struct media *m, struct pmemfs_super *sb);
 
+/* Makes an empty root directory in the slot, whose log has that id; durable. */
+int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id);
+
 /* The seed of everything that belongs to this filesystem, from its UUID. */
 uint64_t super_seed(const struct pmemfs_super *sb);
 

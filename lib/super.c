@@ -397,11 +397,11 @@ static int write_saved(struct pmemfs *fs, uint64_t used)
 }
 
 /* Writes a block whose first slot is the inode and whose other slots are free. */
-static int write_slot(struct pmemfs *fs, struct inode *i)
+static int write_slot(struct pmemfs *fs, struct inode *i, uint64_t id, size_t len)
 {
 	uint8_t block[PMEMFS_BLOCK_SIZE] = {0};
 	struct pmemfs_slot *slot = (void *)block;
-	uint64_t head = head_make(1, 1);
+	uint64_t head = head_make(1, id);
 	struct rangemap map = {0};
 	struct log log = {0};
 	int r = log_rewrite(fs, i, head, false, 0, slot->area[0], &log, &map);
@@ -411,13 +411,14 @@ static int write_slot(struct pmemfs *fs, struct inode *i)
 	log_free(&log);
 	rangemap_free(&map);
 	slot->head = put64(head);
-	media_copy(fs->media, i->slot, block, sizeof(block));
+	media_copy(fs->media, i->slot, block, len);
 	return 0;
 }
 
-static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, uint64_t block)
+static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, uint64_t slot,
+		      uint64_t id, size_t len)
 {
-	struct inode *i = inode_new(PMEMFS_ROOT_INO, block << PMEMFS_BLOCK_SHIFT);
+	struct inode *i = inode_new(PMEMFS_ROOT_INO, slot);
 	struct timespec now = {.tv_sec = get64(fs->sb.created)};
 	int r;
 
@@ -428,9 +429,17 @@ static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, 
 	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
 	i->parent = PMEMFS_ROOT_INO;
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
-	r = write_slot(fs, i);
+	r = write_slot(fs, i, id, len);
 	inode_delete(i);
 	return r;
+}
+
+int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id)
+{
+	static const struct pmemfs_format_options plain;
+	int r = write_root(fs, &plain, slot, id, PMEMFS_SLOT_SIZE);
+
+	return r ? r : media_fence(fs->media);
 }
 
 /* The header of a shard, whose table has the block `block`, or none (0). */
@@ -449,7 +458,7 @@ static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 		i->attr.size = PMEMFS_BLOCK_SIZE;
 		rangemap_insert(&i->extents, (struct range){0, 1, what, 0});
 	}
-	r = write_slot(fs, i);
+	r = write_slot(fs, i, 1, PMEMFS_BLOCK_SIZE);
 	inode_delete(i);
 	media_clear(fs->media, super_journal_slot(&fs->sb, shard, 0),
 		    PMEMFS_JOURNAL_SLOTS * (uint64_t)PMEMFS_BLOCK_SIZE);
@@ -480,7 +489,7 @@ static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o
 	for (unsigned i = 0; i < fs->shards && !r; i++)
 		r = write_shard(fs, i, i ? 0 : root);
 	if (!r)
-		r = write_root(fs, o, root);
+		r = write_root(fs, o, root << PMEMFS_BLOCK_SHIFT, 1, PMEMFS_BLOCK_SIZE);
 	if (!r)
 		r = write_saved(fs, root);
 	if (!r)

@@ -16,6 +16,7 @@ struct damage {
 	void (*make)(struct image *img);
 	unsigned first[6]; /* problem codes of the first run, in their order, 0 ends */
 	enum repaired repaired;
+	unsigned yes[6];    /* of the first -y, where mending makes it more; all 0: the same */
 	unsigned second[6]; /* NEVER: of the second run; all 0: the same as of the first */
 	bool left;	    /* -p and -y say last that repairs were not made */
 	bool poison;	    /* the memory must not be read without a guard */
