@@ -12,6 +12,7 @@ static const struct subcommand {
 } subcommands[] = {
     {"info", "[-j] DEVICE", "what a filesystem and its medium are like", tool_info},
     {"calibrate", "[-j] DEVICE", "measure how data is copied to it fastest", tool_calibrate},
+    {"top", "[-j] MOUNTPOINT", "what a mounted filesystem is doing", tool_top},
 };
 
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
@@ -50,7 +51,7 @@ static void print_usage(FILE *to)
 	      "       pmemfs --help | --version\n\n",
 	      to);
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
-		fprintf(to, "  pmemfs %s %-14s %s\n", subcommands[i].name,
+		fprintf(to, "  pmemfs %s %-15s %s\n", subcommands[i].name,
 			subcommands[i].arguments, subcommands[i].what);
 	fputs("\npmemfs SUBCOMMAND --help tells more. See also mkfs.pmemfs(8), mount.pmemfs(8) "
 	      "and "

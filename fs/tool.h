@@ -18,5 +18,6 @@ const char *tool_size(unsigned long long bytes, char *buf);
 /* argv[0] is the subcommand's name. Each returns an exit code. */
 int tool_info(int argc, char **argv);
 int tool_calibrate(int argc, char **argv);
+int tool_top(int argc, char **argv);
 
 #endif
