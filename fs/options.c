@@ -23,7 +23,6 @@
 
 #define USER_FLAGS  (MS_NOEXEC | MS_NOSUID | MS_NODEV)
 #define OWNER_FLAGS (MS_NOSUID | MS_NODEV)
-#define ATIME_FLAGS (MS_NOATIME | MS_RELATIME | MS_STRICTATIME)
 
 enum kind {
 	FLAG,	  /* clear, then set mount flags */
@@ -58,22 +57,24 @@ static const struct option table[] = {
     {"sync", FLAG, MS_SYNCHRONOUS, 0},
     {"async", FLAG, 0, MS_SYNCHRONOUS},
     {"dirsync", FLAG, MS_DIRSYNC, 0},
-    {"atime", FLAG, 0, MS_NOATIME},
-    {"noatime", FLAG, MS_NOATIME, ATIME_FLAGS},
-    {"diratime", FLAG, 0, MS_NODIRATIME},
-    {"nodiratime", FLAG, MS_NODIRATIME, 0},
-    {"relatime", FLAG, MS_RELATIME, ATIME_FLAGS},
-    {"norelatime", FLAG, 0, MS_RELATIME},
-    {"strictatime", FLAG, MS_STRICTATIME, ATIME_FLAGS},
-    {"nostrictatime", FLAG, 0, MS_STRICTATIME},
-    {"lazytime", FLAG, MS_LAZYTIME, 0},
-    {"nolazytime", FLAG, 0, MS_LAZYTIME},
     {"nosymfollow", FLAG, MS_NOSYMFOLLOW, 0},
     {"symfollow", FLAG, 0, MS_NOSYMFOLLOW},
     {"user", FLAG, USER_FLAGS, 0},
     {"users", FLAG, USER_FLAGS, 0},
     {"owner", FLAG, OWNER_FLAGS, 0},
     {"group", FLAG, OWNER_FLAGS, 0},
+
+    /* reading does not change access times, and the mount table says so whatever is asked */
+    {"atime", IGNORE},
+    {"noatime", IGNORE},
+    {"diratime", IGNORE},
+    {"nodiratime", IGNORE},
+    {"relatime", IGNORE},
+    {"norelatime", IGNORE},
+    {"strictatime", IGNORE},
+    {"nostrictatime", IGNORE},
+    {"lazytime", IGNORE},
+    {"nolazytime", IGNORE},
 
     /* mount(8), fstab, init */
     {"auto", IGNORE},
@@ -113,6 +114,7 @@ static const struct option table[] = {
     {"remount", BOOL, .field = OFFSET(remount)},
     {"nonempty", BOOL, .field = OFFSET(nonempty)},
     {"silent", BOOL, .field = OFFSET(silent)},
+    {"writeback", BOOL, .field = OFFSET(writeback)},
     {"fsname=", TEXT, .field = OFFSET(source)},
     {"flush=", TEXT, .field = OFFSET(flush)},
     {"transport=", TEXT, .field = OFFSET(transport)},
@@ -127,6 +129,7 @@ static const struct option table[] = {
 void options_init(struct mount_options *o)
 {
 	memset(o, 0, sizeof(*o));
+	o->flags = MS_NOATIME;
 	o->poll_us = OPTIONS_POLL_US;
 }
 

@@ -12,9 +12,15 @@ has rw
 umount_fs
 mount_fs -o rw,x-systemd.automount,x-systemd.device-timeout=10,x-gvfs-show,noauto,users,user
 umount_fs
-mount_fs -n -o noatime
-has noatime
-umount_fs
+# Access times stay as they are, and the mount table does not claim otherwise.
+for atime in noatime relatime strictatime defaults; do
+	mount_fs -n -o $atime
+	has noatime
+	touch -d 2001-01-01 "$MNT/f"
+	cat "$MNT/f"
+	expect_equal "$(stat -c %x "$MNT/f" | cut -c1-10)" 2001-01-01
+	umount_fs
+done
 mount_fs -o nosuid,nodev,noexec
 has nosuid
 has nodev
@@ -45,8 +51,9 @@ has ro
 
 # Remount, both ways, the same daemon.
 pid=$(daemon_pid)
-"$MOUNT" "$IMG" "$MNT" -o remount,rw
+"$MOUNT" "$IMG" "$MNT" -o remount,rw,strictatime
 has rw
+has noatime
 echo more >>"$MNT/f"
 "$MOUNT" "$IMG" "$MNT" -o remount,ro
 has ro
