@@ -104,11 +104,12 @@ static int clear_tails(struct scan *s)
 }
 
 /* An inode without a name: its slot becomes free; its blocks were never marked. */
-static void free_slot(struct scan *s, const struct inode *i)
+static int free_slot(struct scan *s, const struct inode *i)
 {
 	media_store8(s->fs->media, i->slot, head_make(HEAD_FREE, head_id(i->log.head) + 1));
 	media_flush(s->fs->media, i->slot, 8);
 	atomic_fetch_add(&s->orphans, 1);
+	return media_fence(s->fs->media);
 }
 
 static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
@@ -129,7 +130,9 @@ static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
 			  (unsigned long long)(slot / PMEMFS_BLOCK_SIZE),
 			  err == -EUCLEAN ? "its log makes no sense" : strerror(-err));
 	} else if (!i->attr.nlink) {
-		free_slot(s, i);
+		if (free_slot(s, i))
+			fs_damage(s->fs, "inode %llu cannot be freed: the medium failed",
+				  (unsigned long long)ino);
 		goto out;
 	} else {
 		mark_inode(s, i);
@@ -194,7 +197,6 @@ static void *scan_thread(void *arg)
 	while (take_batch(s, &shard, &from, &to))
 		for (size_t k = from; k < to; k++)
 			scan_block(s, shard, k);
-	media_fence(s->fs->media);
 	return NULL;
 }
 
@@ -258,8 +260,6 @@ int fs_recover(struct pmemfs *fs)
 	mark_fixed(&s);
 	scan_all(&s);
 	err = clear_tails(&s);
-	if (!err)
-		err = media_fence(fs->media);
 	if (!err)
 		collect_free(&s);
 	for (unsigned k = 0; k < fs->shards; k++)

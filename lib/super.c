@@ -465,20 +465,18 @@ static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 	return r;
 }
 
-/* From here on what was on the medium does not mount any more. */
+/*
+ * From here on what was on the medium does not mount any more. A crash before the fence leaves
+ * it whole, or with one copy of its superblock, or without.
+ */
 static int super_destroy(struct media *m)
 {
-	for (unsigned i = 0; i < 2; i++) {
-		int r;
+	int r;
 
-		/* Crash before the first fence: the old replica is whole, and so is all else.
-		 */
+	for (unsigned i = 0; i < 2; i++)
 		media_clear(m, super_place[i], PMEMFS_BLOCK_SIZE);
-		r = media_fence(m);
-		if (r)
-			return r;
-	}
-	return media_sync(m);
+	r = media_fence(m);
+	return r ? r : media_sync(m);
 }
 
 static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o)
@@ -491,9 +489,7 @@ static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o
 	if (!r)
 		r = write_root(fs, o, root << PMEMFS_BLOCK_SHIFT, 1, PMEMFS_BLOCK_SIZE);
 	if (!r)
-		r = write_saved(fs, root);
-	if (!r)
-		r = media_fence(fs->media);
+		r = write_saved(fs, root); /* and fences all of it */
 	if (!r)
 		r = media_sync(fs->media);
 	if (!r)
