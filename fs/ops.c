@@ -9,7 +9,7 @@
  * 3. Everything may be cached for ever: only this daemon changes the filesystem, and the kernel
  *    knows what it asked for. The one change that it does not follow, set-id bits cleared by a
  *    write, is told to it.
- * 4. Handlers hold no locks and keep no state: no file handles, no directory handles.
+ * 4. Handlers hold no locks and keep no state but this: where an open directory's listing ends.
  */
 #include "ops_impl.h"
 
@@ -285,6 +285,8 @@ static const struct fuse_lowlevel_ops handlers = {
     .create = op_create,
     .read = op_read,
     .write = op_write,
+    .opendir = op_opendir,
+    .releasedir = op_releasedir,
     .readdir = op_readdir,
     .readdirplus = op_readdirplus,
     .statfs = op_statfs,

@@ -2,7 +2,8 @@
 /*
  * Reading directories. The offsets that the kernel gives back are the library's cookies, which
  * outlive the entry they belong to; so a listing misses and repeats nothing while others add
- * and remove names.
+ * and remove names. A listing ends with what there was when it began (opendir, rewinddir), or
+ * one that renames all it sees would meet every file again under its new name, for ever.
  *
  * The kernel's cache of listings (FOPEN_CACHE_DIR, which is also what replying ENOSYS to
  * opendir turns on) is not used: it looks for the place to go on by an exact match of the
@@ -22,6 +23,7 @@ struct listing {
 	char *buf;
 	size_t size, used;
 	bool plus;
+	uint64_t *end;	   /* of an open directory: the first cookie that is not listed */
 	uint64_t *counted; /* inodes whose reference goes to the kernel */
 	size_t ncounted;
 };
@@ -34,6 +36,11 @@ static int emit_entry(void *arg, const char *name, const struct pmemfs_attr *att
 	struct fuse_entry_param e;
 	bool counts = l->plus && attr->nlink; /* not for the dots, nor for a damaged inode */
 
+	if (cookie == 1 && l->end) /* the "." of a listing that begins */
+		__atomic_store_n(l->end, attr->size, __ATOMIC_RELAXED);
+	else if (l->end && __atomic_load_n(l->end, __ATOMIC_RELAXED) &&
+		 cookie >= __atomic_load_n(l->end, __ATOMIC_RELAXED))
+		return 1;
 	attr_to_entry(attr, &e);
 	if (!counts)
 		e.ino = 0; /* nothing for the kernel to count */
@@ -49,13 +56,38 @@ static int emit_entry(void *arg, const char *name, const struct pmemfs_attr *att
 	return 0;
 }
 
+static uint64_t *dir_end(const struct fuse_file_info *fi)
+{
+	return (uint64_t *)(uintptr_t)fi->fh;
+}
+
+void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	uint64_t *end = calloc(1, sizeof(*end));
+
+	if (!end) {
+		reply_result(req, -ENOMEM);
+		return;
+	}
+	fi->fh = (uintptr_t)end;
+	if (fuse_reply_open(req, fi) != 0) /* it was interrupted: there will be no releasedir */
+		free(end);
+}
+
+void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	free(dir_end(fi));
+	reply_result(req, 0);
+}
+
 /* No entry of a readdirplus is smaller: fuse_direntplus with a name of 8 bytes or less. */
 #define PLUS_ENTRY_MIN 152
 
-static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
+static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus,
+		 struct fuse_file_info *fi)
 {
 	struct pmemfs *fs = fs_of(req);
-	struct listing l = {.req = req, .size = size, .plus = plus};
+	struct listing l = {.req = req, .size = size, .plus = plus, .end = dir_end(fi)};
 	int r = 0;
 
 	l.buf = malloc(size);
@@ -78,11 +110,11 @@ static void list(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool pl
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		struct fuse_file_info *fi)
 {
-	list(req, ino, size, off, false);
+	list(req, ino, size, off, false, fi);
 }
 
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		    struct fuse_file_info *fi)
 {
-	list(req, ino, size, off, true);
+	list(req, ino, size, off, true, fi);
 }

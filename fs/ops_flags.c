@@ -25,10 +25,10 @@ static const struct {
 /* Sets the bits of mask to those of flags. */
 static int set_flags(fuse_req_t req, fuse_ino_t ino, uint32_t flags, uint32_t mask)
 {
-	struct pmemfs *fs = fs_of(req);
+	struct ops *o = ops_of(req);
 	uid_t uid = fuse_req_ctx(req)->uid;
 	struct pmemfs_attr a;
-	int r = pmemfs_getattr(fs, ino, &a);
+	int r = pmemfs_getattr(o->fs, ino, &a);
 
 	if (r)
 		return r;
@@ -36,7 +36,11 @@ static int set_flags(fuse_req_t req, fuse_ino_t ino, uint32_t flags, uint32_t ma
 	if (uid != 0 && (uid != a.uid || ((flags ^ a.flags) & PROTECTED)))
 		return -EPERM;
 	a.flags = flags;
-	return pmemfs_setattr(fs, ino, PMEMFS_SET_FLAGS, &a, NULL);
+	r = pmemfs_setattr(o->fs, ino, PMEMFS_SET_FLAGS, &a, NULL);
+	/* It caches the time of the change, too; attributes only, which waits for no page. */
+	if (r == 0)
+		fuse_lowlevel_notify_inval_inode(o->session, ino, -1, 0);
+	return r;
 }
 
 static int get_xattr(fuse_req_t req, fuse_ino_t ino, struct fsxattr *ret)

@@ -58,6 +58,8 @@ bool ioctl_flags(fuse_req_t req, fuse_ino_t ino, unsigned cmd, const void *in, s
 int flags_may_open(fuse_req_t req, fuse_ino_t ino, int flags);
 
 /* ops_dir.c */
+void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 		struct fuse_file_info *fi);
 void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,

@@ -263,6 +263,7 @@ int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned fl
 		return err;
 	if (cookie < 1) {
 		attr.ino = d->ino;
+		attr.size = d->dir.next_cookie;
 		full = emit(arg, ".", &attr, 1);
 	}
 	if (cookie < 2 && !full) {

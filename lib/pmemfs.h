@@ -209,8 +209,8 @@ ssize_t pmemfs_readlink(struct pmemfs *fs, uint64_t ino, char *buf, size_t size)
  * first) until it returns non-zero, which is not an error. With PLUS, attr is filled and the
  * caller gets a reference (but for "." and "..") unless emit returned non-zero; otherwise only
  * attr->ino and the type bits of attr->mode are set. An entry whose inode is damaged comes,
- * with PLUS too, without a reference and with attr->nlink 0. emit must not call back into
- * pmemfs.
+ * with PLUS too, without a reference and with attr->nlink 0. "." comes with attr->size, the
+ * cookie of the next name that will be added. emit must not call back into pmemfs.
  */
 #define PMEMFS_READDIR_PLUS 1u
 typedef int (*pmemfs_emit)(void *arg, const char *name, const struct pmemfs_attr *attr,

@@ -337,6 +337,7 @@ static int list(struct node *dir, uint64_t cookie, unsigned flags, pmemfs_emit e
 
 	for (; cookie < 2; cookie++) {
 		attr_of(cookie == 0 ? dir : up, &a);
+		a.size = dir->used + 3; /* the next cookie, with "." */
 		if (emit(arg, cookie == 0 ? "." : "..", &a, cookie + 1))
 			return 0;
 	}

@@ -20,6 +20,13 @@ for size in 512 4096; do
 	rmdir gone$size
 done
 
+# Nor is it seen again under the name that it gets then; a new listing has it.
+mkdir renamed
+sysx create renamed/name- 2000
+[ "$(timeout 20 "$PMEMFS_BUILD/tests/cases/sysx" getdents renamed 4096 rename | wc -l)" -le 2000 ] ||
+	baseline || die "a listing goes on to what its own reader renamed"
+expect_equal "$(ls renamed | grep -c ^renamed-)" 2000
+
 # Names that stay are seen exactly once while others come and go.
 mkdir busy
 sysx create busy/stay- 1000

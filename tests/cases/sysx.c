@@ -516,9 +516,18 @@ struct kernel_dirent {
 	char name[];
 };
 
+static void rename_anew(int dir, const char *name)
+{
+	static unsigned n;
+	char to[64];
+
+	snprintf(to, sizeof(to), "renamed-%u", n++);
+	check(renameat(dir, name, dir, to));
+}
+
 /*
- * getdents DIR SIZE [remove]: every name but "." and "..", read with a buffer of SIZE bytes;
- * with `remove`, each entry is unlinked as soon as it was seen.
+ * getdents DIR SIZE [remove|rename]: every name but "." and "..", read with a buffer of SIZE
+ * bytes; each entry is unlinked, or gets another name, as soon as it was seen.
  */
 static void cmd_getdents(char **a)
 {
@@ -535,8 +544,10 @@ static void cmd_getdents(char **a)
 			if (!strcmp(d->name, ".") || !strcmp(d->name, ".."))
 				continue;
 			puts(d->name);
-			if (a[2])
+			if (a[2] && !strcmp(a[2], "remove"))
 				check(unlinkat(fd, d->name, 0));
+			else if (a[2])
+				rename_anew(fd, d->name);
 		}
 	}
 	free(buf);
