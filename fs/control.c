@@ -13,6 +13,7 @@
 
 #include "control.h"
 #include "ops_impl.h"
+#include "util.h"
 
 static struct {
 	void (*next)(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
@@ -48,22 +49,54 @@ static void fill(struct pmemfs *fs, struct control_stats *s)
 	snprintf(s->transport, sizeof(s->transport), "%s", control.name);
 }
 
-static void control_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
-			  struct fuse_file_info *fi, unsigned flags, const void *in,
-			  size_t in_size, size_t out_size)
+static void reply_stats(fuse_req_t req, size_t out_size)
 {
 	struct control_stats s;
 
-	if (cmd != PMEMFS_IOC_STATS || ino != FUSE_ROOT_ID) {
-		control.next(req, ino, cmd, arg, fi, flags, in, in_size, out_size);
-		return;
-	}
 	if (out_size < sizeof(s)) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
 	fill(fs_of(req), &s);
 	fuse_reply_ioctl(req, 0, &s, sizeof(s));
+}
+
+static void reply_scrub(fuse_req_t req, const void *in, size_t in_size, size_t out_size)
+{
+	struct pmemfs_scrub work;
+	struct pmemfs_statfs space;
+	struct control_scrub s;
+
+	if (fuse_req_ctx(req)->uid != 0) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	if (in_size < sizeof(s) || out_size < sizeof(s)) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	memcpy(&s, in, sizeof(s));
+	work = (struct pmemfs_scrub){s.next, s.inodes, s.bytes, s.damaged};
+	pmemfs_scrub(fs_of(req), &work, MIN(s.budget, 16u << 20));
+	pmemfs_statfs(fs_of(req), &space);
+	s = (struct control_scrub){.next = work.next,
+				   .inodes = work.inodes,
+				   .bytes = work.bytes,
+				   .damaged = work.damaged,
+				   .all = space.files - space.ffree};
+	fuse_reply_ioctl(req, 0, &s, sizeof(s));
+}
+
+static void control_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
+			  struct fuse_file_info *fi, unsigned flags, const void *in,
+			  size_t in_size, size_t out_size)
+{
+	if (cmd == PMEMFS_IOC_STATS && ino == FUSE_ROOT_ID)
+		reply_stats(req, out_size);
+	else if (cmd == PMEMFS_IOC_SCRUB && ino == FUSE_ROOT_ID)
+		reply_scrub(req, in, in_size, out_size);
+	else
+		control.next(req, ino, cmd, arg, fi, flags, in, in_size, out_size);
 }
 
 void control_add(struct fuse_lowlevel_ops *handlers)

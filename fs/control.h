@@ -31,6 +31,17 @@ struct control_stats {
 	char transport[32];
 };
 
+/*
+ * Verifies from inode `next` on (0: from the beginning) about `budget` bytes, 16 MiB at most, and
+ * adds to the counters. next is where to go on; 0: that was all. Root only.
+ */
+struct control_scrub {
+	uint64_t next, budget;
+	uint64_t inodes, bytes, damaged; /* as in struct pmemfs_scrub */
+	uint64_t all;			 /* inodes in use */
+};
+#define PMEMFS_IOC_SCRUB _IOWR(0xf2, 3, struct control_scrub)
+
 /* Whoever may open the root directory for reading. ENOTTY: a daemon of another version. */
 #define PMEMFS_IOC_STATS _IOR(0xf2, 2, struct control_stats)
 

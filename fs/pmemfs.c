@@ -13,6 +13,7 @@ static const struct subcommand {
     {"info", "[-j] DEVICE", "what a filesystem and its medium are like", tool_info},
     {"calibrate", "[-j] DEVICE", "measure how data is copied to it fastest", tool_calibrate},
     {"top", "[-j] MOUNTPOINT", "what a mounted filesystem is doing", tool_top},
+    {"scrub", "[-j] MOUNTPOINT", "verify everything in a mounted filesystem", tool_scrub},
 };
 
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))

@@ -19,5 +19,6 @@ const char *tool_size(unsigned long long bytes, char *buf);
 int tool_info(int argc, char **argv);
 int tool_calibrate(int argc, char **argv);
 int tool_top(int argc, char **argv);
+int tool_scrub(int argc, char **argv);
 
 #endif
