@@ -49,6 +49,7 @@ static const char help[] = USAGE
     "  poll_us=N           look for a request so long before sleeping, 0 to 1000 (30)\n"
     "  recovery_threads=N  threads that recover after a crash, 1 to 1024\n"
     "  fsname=NAME         what the mount table shows as the source, instead of DEVICE\n"
+    "  writeback           writes are kept in memory until close, fsync or later\n"
     "  nonempty            mount on DIR although something is mounted there\n"
     "  silent              no notes, only errors\n"
     "  remount             change ro, rw and the options below of what is mounted on DIR\n"

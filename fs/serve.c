@@ -34,6 +34,7 @@
 #include "ops.h"
 #include "report.h"
 #include "transport.h"
+#include "writeback.h"
 
 #define READAHEAD_KIB 1024
 
@@ -294,6 +295,8 @@ static int make_session(struct server *s)
 
 	ops_init(&s->ops, s->fs, &handlers);
 	control_add(&handlers);
+	if (s->args->options->writeback)
+		writeback_add(&handlers);
 	s->ops.acl = !s->args->options->noacl;
 	options_flags_text(s->args->options->flags, flags, sizeof(flags));
 	if (source &&
