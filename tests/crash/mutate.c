@@ -32,7 +32,28 @@ static const struct {
 	unsigned sites;
 	const char *why;
 } explained[] = {
-    {"", MEDIA_EV_FENCE, MUT_NONE, 0, ""},
+    {"commit_many", MEDIA_EV_FENCE, MUT_DELAY, 1,
+     "the journal record has several pieces: with the first one alone nothing is committed"},
+    {"pmemfs_format", MEDIA_EV_FENCE, MUT_DELAY, 1,
+     "the superblock has several pieces: with the first one alone nothing mounts"},
+    {"txn_commit", MEDIA_EV_FENCE, MUT_DELAY, 2,
+     "the last fence; the next store of the operation is of a compaction, unreferenced yet"},
+    {"txn_commit", MEDIA_EV_FLUSH, MUT_DELAY, 1,
+     "behind the record in a new segment may be anything: recovery clears it"},
+    {"log_rewrite", MEDIA_EV_FLUSH, MUT_DELAY, 1,
+     "behind the last record of a new log may be anything: recovery clears it"},
+    {"replay_slot", MEDIA_EV_FENCE, MUT_DROP, 1,
+     "the journal still has the area: the next replay stores it again"},
+    {"replay_slot", MEDIA_EV_FLUSH, MUT_DELAY, 1, "the same"},
+    {"pmemfs_unmount", MEDIA_EV_FENCE, MUT_DROP, 1,
+     "the saved list certifies itself, and for which superblock: else a mount scans"},
+    {"pmemfs_unmount", MEDIA_EV_FENCE, MUT_DELAY, 1, "the same"},
+    {"journal_retire", MEDIA_EV_FLUSH, MUT_DROP, 1,
+     "at unmount: what stays is tied to head words that have changed or says what is there"},
+    {"journal_retire", MEDIA_EV_FLUSH, MUT_DELAY, 1, "the same"},
+    {"pmemfs_format", MEDIA_EV_FLUSH, MUT_DROP, 2,
+     "journal slots: records of a filesystem with the same UUID, whose root had the same head"},
+    {"pmemfs_format", MEDIA_EV_FLUSH, MUT_DELAY, 2, "the same"},
 };
 #define EXPLAINED (sizeof(explained) / sizeof(explained[0]))
 
