@@ -116,6 +116,14 @@ const struct word words[] = {
     {"setxattr-large", SOME "!setxattr path=foo to=user.big len=3000 seed=28"},
     {"setxattr-replace", FOO ".setxattr path=foo to=user.a len=40 seed=29;"
 			     "!setxattr path=foo to=user.a len=500 seed=30 flags=replace"},
+    {"acl", FOO "!setxattr path=foo to=system.posix_acl_access len=60 seed=31"},
+    {"acl-gone", FOO ".setxattr path=foo to=system.posix_acl_access len=60 seed=31;"
+		     "!setxattr path=foo to=system.posix_acl_access len=28 seed=32"},
+    {"acl-chmod", FOO
+     ".setxattr path=foo to=system.posix_acl_access len=60 seed=31; !chmod path=foo mode=0421"},
+    {"acl-default", DIRA "!setxattr path=A to=system.posix_acl_default len=76 seed=33"},
+    {"acl-inherit", DIRA ".setxattr path=A to=system.posix_acl_default len=60 seed=33;"
+			 "!create path=A/foo mode=0666; !mkdir path=A/C mode=0777"},
     {"setxattr-dir", DIRA "!setxattr path=A to=trusted.b len=0 seed=1"},
     {"removexattr", FOO ".setxattr path=foo to=user.a len=40 seed=29;"
 			"!removexattr path=foo to=user.a"},

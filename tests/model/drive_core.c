@@ -274,7 +274,7 @@ static int64_t do_xattr(struct core *c, uint64_t ino, const struct op *op,
 	if (!buf)
 		abort();
 	if (op->kind == OP_SETXATTR) {
-		op_fill(op->seed, buf, size);
+		op_value(op, buf);
 		rc = pmemfs_setxattr(c->fs, ino, op->to, buf, size, (int)op->flags);
 	} else if (op->kind == OP_GETXATTR) {
 		rc = pmemfs_getxattr(c->fs, ino, op->to, buf, size);
@@ -338,6 +338,8 @@ static int kernel_refuses(const struct op *op, const struct pmemfs_attr *a)
 		return -ERANGE;
 	if (op->kind == OP_SETXATTR && op->len > 65536)
 		return -E2BIG;
+	if (op_is_acl(op->to))
+		return S_ISLNK(a->mode) ? -EOPNOTSUPP : 0;
 	if (!S_ISREG(a->mode) && !S_ISDIR(a->mode) && !strncmp(op->to, "user.", 5))
 		return set ? -EPERM : -ENODATA;
 	return 0;

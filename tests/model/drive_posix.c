@@ -270,7 +270,7 @@ static int64_t do_xattr(struct posix *p, const struct op *op, struct op_result *
 		abort();
 	switch (op->kind) {
 	case OP_SETXATTR:
-		op_fill(op->seed, buf, size);
+		op_value(op, buf);
 		rc = sys(setxattr(path.s, op->to, buf, size, (int)op->flags));
 		break;
 	case OP_REMOVEXATTR:

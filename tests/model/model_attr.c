@@ -53,6 +53,7 @@ int64_t m_setattr(struct model *m, const struct op *op)
 	i = m_mut(m, id);
 	if (op->kind == OP_CHMOD) {
 		i->mode = (i->mode & S_IFMT) | (op->mode & 07777);
+		m_acl_chmod(i);
 	} else if (op->kind == OP_CHOWN) {
 		chown_do(i, op);
 	} else {
@@ -80,6 +81,8 @@ static int check_name(const struct minode *i, const char *name, int refused)
 	static const char *const spaces[] = {"user.", "trusted.", "security."};
 	size_t k, n;
 
+	if (op_is_acl(name))
+		return S_ISLNK(i->mode) ? -EOPNOTSUPP : 0;
 	for (k = 0; k < 3; k++) {
 		n = strlen(spaces[k]);
 		if (strncmp(name, spaces[k], n))
@@ -121,6 +124,12 @@ int64_t m_setxattr(struct model *m, const struct op *op)
 	if ((op->flags & XATTR_REPLACE) && !found)
 		return -ENODATA;
 	i = m_mut(m, id);
+	if (op_is_acl(op->to)) {
+		rc = (int)m_acl_set(i, op);
+		if (!rc)
+			m_now(m, i, CTIME);
+		return rc;
+	}
 	if (!found) {
 		i->xattrs = m_grow(i->xattrs, i->n_xattrs + 1, sizeof(*i->xattrs));
 		memmove(i->xattrs + at + 1, i->xattrs + at,
@@ -132,7 +141,7 @@ int64_t m_setxattr(struct model *m, const struct op *op)
 	free(x->value);
 	x->len = (size_t)op->len;
 	x->value = m_alloc(x->len);
-	op_fill(op->seed, x->value, x->len);
+	op_value(op, x->value);
 	m_now(m, i, CTIME);
 	return 0;
 }
@@ -150,8 +159,11 @@ int64_t m_removexattr(struct model *m, const struct op *op)
 		rc = check_name(m_get(m, id), op->to, -EPERM);
 	if (rc)
 		return rc;
-	if (!m_find_xattr(m_get(m, id), op->to, &at))
-		return -ENODATA;
+	if (!m_find_xattr(m_get(m, id), op->to, &at)) {
+		if (op_is_acl(op->to))
+			m_maybe(m, m_mut(m, id), CTIME);
+		return op_is_acl(op->to) ? 0 : -ENODATA;
+	}
 	i = m_mut(m, id);
 	free(i->xattrs[at].name);
 	free(i->xattrs[at].value);

@@ -40,6 +40,7 @@ static struct minode *make_in(struct model *m, const struct minode *d, const str
 {
 	uint32_t type = op->mode & S_IFMT, mode = op->mode & 07777;
 	uint32_t gid = (uint32_t)op->gid;
+	struct minode *i;
 
 	switch (op->kind) {
 	case OP_MKDIR:
@@ -60,7 +61,9 @@ static struct minode *make_in(struct model *m, const struct minode *d, const str
 		if (type == S_IFDIR)
 			mode |= S_ISGID;
 	}
-	return m_new_inode(m, type | mode, (uint32_t)op->uid, gid);
+	i = m_new_inode(m, type | mode, (uint32_t)op->uid, gid);
+	m_acl_inherit(d, i);
+	return i;
 }
 
 static int check_target(const struct op *op)
@@ -251,6 +254,7 @@ static void whiteout(struct model *m, uint64_t dir, const char *name)
 	uint32_t gid = d->mode & S_ISGID ? d->gid : 0;
 	struct minode *i = m_new_inode(m, S_IFCHR, 0, gid);
 
+	m_acl_inherit(m_get(m, dir), i);
 	dent_add(m_mut(m, dir), name, i->id);
 }
 

@@ -118,4 +118,11 @@ int64_t m_removexattr(struct model *m, const struct op *op);
 int64_t m_getxattr(const struct model *m, const struct op *op, struct op_result *res);
 int64_t m_listxattr(const struct model *m, const struct op *op, struct op_result *res);
 
+/* model_acl.c: access control lists. The inode is one that may be changed. */
+int64_t m_acl_set(struct minode *i, const struct op *op);
+/* Its mode was changed. */
+void m_acl_chmod(struct minode *i);
+/* It was made in that directory. */
+void m_acl_inherit(const struct minode *d, struct minode *i);
+
 #endif

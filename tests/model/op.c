@@ -190,6 +190,44 @@ void op_fill(uint64_t seed, void *buf, size_t len)
 	}
 }
 
+bool op_is_acl(const char *name)
+{
+	return !strcmp(name, OP_ACL_ACCESS) || !strcmp(name, OP_ACL_DEFAULT);
+}
+
+static void acl_value(const struct op *op, uint8_t *p)
+{
+	size_t n = (op->len - 4) / 8, named = n > 4 ? n - 4 : 0, users = named / 2, k = 0;
+	uint8_t random[OP_ACL_MAX];
+
+	op_fill(op->seed, random, op->len);
+	memset(p, 0, op->len);
+	p[0] = 2;
+	for (p += 4; k < n; k++, p += 8) {
+		bool user = k >= 1 && k < 1 + users, group = k >= 2 + users && k < 2 + named;
+
+		p[0] = k == 0		     ? 0x01
+		       : user		     ? 0x02
+		       : k == 1 + users	     ? 0x04
+		       : group		     ? 0x08
+		       : n > 3 && k == n - 2 ? 0x10
+					     : 0x20;
+		p[2] = random[k] & 7;
+		memset(p + 4, user || group ? 0 : 0xff, 4);
+		if (user || group)
+			p[4] = (uint8_t)(10 + k);
+	}
+}
+
+void op_value(const struct op *op, void *buf)
+{
+	if (op_is_acl(op->to) && op->len >= OP_ACL_MIN && op->len <= OP_ACL_MAX &&
+	    op->len % 8 == 4)
+		acl_value(op, buf);
+	else
+		op_fill(op->seed, buf, op->len);
+}
+
 size_t op_target(const struct op *op, char *buf, size_t size)
 {
 	size_t n = op->len ? (size_t)op->len : strlen(op->to);

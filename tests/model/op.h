@@ -100,6 +100,16 @@ bool op_changes(enum op_kind kind);
  * except that seed 0 stands for zeros.
  */
 void op_fill(uint64_t seed, void *buf, size_t len);
+/*
+ * The value of an OP_SETXATTR: op_fill, or for these two names, where len is that of 3 to 12
+ * entries, a list that is well-formed: for 4, one with a mask, for more, with users and groups.
+ */
+#define OP_ACL_ACCESS  "system.posix_acl_access"
+#define OP_ACL_DEFAULT "system.posix_acl_default"
+#define OP_ACL_MIN     (4 + 8 * 3)
+#define OP_ACL_MAX     (4 + 8 * 12)
+bool op_is_acl(const char *name);
+void op_value(const struct op *op, void *buf);
 /* The target of an OP_SYMLINK: writes at most size bytes and no NUL, returns its length. */
 size_t op_target(const struct op *op, char *buf, size_t size);
 

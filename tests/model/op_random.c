@@ -443,6 +443,14 @@ static void gen_xattr(struct gen *g)
 	any_object(g);
 	if (op->kind == OP_LISTXATTR)
 		return;
+	if (g->p->trusted && op_rng_one_in(g->r, 4)) {
+		strcpy(op->to, below(g, 2) ? OP_ACL_ACCESS : OP_ACL_DEFAULT);
+		if (below(g, 3))
+			old_path(g, strcmp(op->to, OP_ACL_ACCESS) ? S_IFDIR : 0, op->path);
+		op->len = op->kind == OP_GETXATTR ? 65536 : 4 + 8 * (3 + below(g, 10));
+		op->seed = some_seed(g) | 1;
+		return;
+	}
 	xattr_name(g, op->to);
 	if (op->kind == OP_REMOVEXATTR)
 		return;
