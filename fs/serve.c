@@ -249,6 +249,7 @@ static char *escape(const char *value)
 
 #define URING_SWITCH "/sys/module/fuse/parameters/enable_uring"
 
+#ifdef FUSE_CAP_OVER_IO_URING
 static bool uring_offered(void)
 {
 	FILE *f = fopen(URING_SWITCH, "re");
@@ -258,6 +259,7 @@ static bool uring_offered(void)
 		fclose(f);
 	return on;
 }
+#endif
 
 /* -o transport=. What cannot be had here is said, and threads do it. */
 static int choose_transport(struct server *s)

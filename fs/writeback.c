@@ -11,6 +11,8 @@
  */
 #include "writeback.h"
 
+#include <stddef.h>
+
 static void (*next)(void *userdata, struct fuse_conn_info *conn);
 
 static void init(void *userdata, struct fuse_conn_info *conn)
