@@ -29,7 +29,7 @@ void icache_init(struct pmemfs *fs)
 	for (unsigned k = 0; k < ICACHE_PARTS; k++) {
 		struct icache_part *c = &fs->icache[k];
 
-		pthread_mutex_init(&c->lock, NULL);
+		short_mutex_init(&c->lock);
 		c->buckets = BUCKETS_MIN;
 		c->bucket = xcalloc(c->buckets, sizeof(c->bucket[0]));
 		c->count = 0;
@@ -327,12 +327,26 @@ static int locked(struct inode *i)
 	return err;
 }
 
+/* Most operations take less time than falling asleep: tries for some microseconds. */
+static bool lock_soon(struct inode *i, bool exclusive)
+{
+	for (unsigned k = 0; k < 64; k++) {
+		if (!(exclusive ? pthread_rwlock_trywrlock(&i->lock)
+				: pthread_rwlock_tryrdlock(&i->lock)))
+			return true;
+		__builtin_ia32_pause();
+	}
+	return false;
+}
+
 int inode_lock(struct inode *i, bool exclusive)
 {
-	if (exclusive)
-		pthread_rwlock_wrlock(&i->lock);
-	else
-		pthread_rwlock_rdlock(&i->lock);
+	if (!lock_soon(i, exclusive)) {
+		if (exclusive)
+			pthread_rwlock_wrlock(&i->lock);
+		else
+			pthread_rwlock_rdlock(&i->lock);
+	}
 	return locked(i);
 }
 

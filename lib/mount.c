@@ -64,10 +64,10 @@ static void init_shard(struct pmemfs *fs, unsigned k)
 {
 	struct shard *s = &fs->shard[k];
 
-	pthread_mutex_init(&s->space, NULL);
-	pthread_mutex_init(&s->table.lock, NULL);
+	short_mutex_init(&s->space);
+	short_mutex_init(&s->table.lock);
 	for (unsigned n = 0; n < PMEMFS_JOURNAL_SLOTS; n++) {
-		pthread_mutex_init(&s->journal[n].lock, NULL);
+		short_mutex_init(&s->journal[n].lock);
 		s->journal[n].off = super_journal_slot(&fs->sb, k, n);
 	}
 }
