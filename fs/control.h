@@ -32,8 +32,8 @@ struct control_stats {
 };
 
 /*
- * Verifies from inode `next` on (0: from the beginning) about `budget` bytes, 16 MiB at most, and
- * adds to the counters. next is where to go on; 0: that was all. Root only.
+ * Verifies from inode `next` on (0: from the beginning) about `budget` bytes, 16 MiB at most,
+ * and adds to the counters. next is where to go on; 0: that was all. Root only.
  */
 struct control_scrub {
 	uint64_t next, budget;

@@ -231,7 +231,7 @@ static int map_range(struct pmemfs *fs, const struct inode *i, uint64_t off, uin
 			iov_zeros(x, stop - off);
 		} else {
 			err = file_verify(fs, i, r, off / PMEMFS_BLOCK_SIZE,
-				     DIV_UP(stop, PMEMFS_BLOCK_SIZE));
+					  DIV_UP(stop, PMEMFS_BLOCK_SIZE));
 			if (err)
 				return err;
 			p = media_ptr(fs->media,

@@ -248,8 +248,9 @@ int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct 
  * one that is not there is no error. With the mount option noacl they are neither seen nor
  * inherited: -EOPNOTSUPP.
  */
-#define PMEMFS_XATTR_KILL_SGID 0x100 /* flag: with an access list, clear the set-group-id bit \
-				      */
+#define PMEMFS_XATTR_KILL_SGID                                         \
+	0x100 /* flag: with an access list, clear the set-group-id bit \
+	       */
 int pmemfs_setxattr(struct pmemfs *fs, uint64_t ino, const char *name, const void *value,
 		    size_t size, int flags);
 /* size 0 asks for the length. -ENODATA, -ERANGE. */

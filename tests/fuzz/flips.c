@@ -201,8 +201,8 @@ static void try_seed(const struct fuzz_seed *s, size_t first, size_t lines)
 	if (image == MAP_FAILED)
 		abort();
 	if (!view_image(image, &before) || before.errors) {
-		printf("WRONG: %s as it is: it does not mount, or %" PRIu64 " errors\n", s->name,
-		       before.errors);
+		printf("WRONG: %s as it is: it does not mount, or %" PRIu64 " errors\n",
+		       s->name, before.errors);
 		sum.wrong++;
 		return;
 	}

@@ -52,8 +52,8 @@ static void xattr_spaces(void **state)
 
 static void xattr_errors(void **state)
 {
-	static const char *const unknown[] = {"foo.bar", "nonsense", "system.other",
-					      "usera", "User.a"};
+	static const char *const unknown[] = {"foo.bar", "nonsense", "system.other", "usera",
+					      "User.a"};
 	static const char *const bare[] = {"user.", "trusted.", "security."};
 	struct corefs *c = *state;
 	uint64_t f = mk_file(c, ROOT, "f");
