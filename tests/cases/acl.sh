@@ -5,7 +5,7 @@ needs_command getfacl setfacl
 new_fs
 cd "$MNT"
 
-acl() { getfacl -cpE "$1" | sed '/^$/d' | tr '\n' ' '; }
+acl() { getfacl -cpnE "$1" | sed '/^$/d' | tr '\n' ' '; }
 plus() { ls -ld "$1" | cut -c11; }
 can() { as "$1" cat "$2" >/dev/null 2>&1; }
 
@@ -99,14 +99,14 @@ n=200
 mkdir long
 setfacl -m "$(for i in $(seq $n); do printf 'd:u:%d:r,u:%d:rw,' $i $i; done | sed 's/,$//')" long
 : >long/f
-expect_equal "$(getfacl -cpE long/f | wc -l)" $((n + 5))
-expect_equal "$(getfacl -cpE long | wc -l)" $((2 * n + 9))
+expect_equal "$(getfacl -cpnE long/f | wc -l)" $((n + 5))
+expect_equal "$(getfacl -cpnE long | wc -l)" $((2 * n + 9))
 
 check() {
-	expect_equal "$(cd "$MNT" && getfacl -RcpE . && tree_of .)" "$want"
+	expect_equal "$(cd "$MNT" && getfacl -RcpnE . && tree_of .)" "$want"
 }
-want=$(getfacl -RcpE . && tree_of .)
-lists=$(getfacl -RcpE .)
+want=$(getfacl -RcpnE . && tree_of .)
+lists=$(getfacl -RcpnE .)
 cd "$T"
 lasting check
 baseline && exit 0
@@ -124,5 +124,5 @@ rm d/plain
 cd "$T"
 umount_fs
 mount_fs
-expect_equal "$(cd "$MNT" && getfacl -RcpE .)" "$lists"
+expect_equal "$(cd "$MNT" && getfacl -RcpnE .)" "$lists"
 end_fs
