@@ -20,18 +20,17 @@ start=$(date +%s%N)
 took=$((($(date +%s%N) - start) / 1000000))
 [ "$took" -gt 1500 ] || die "20 MiB at 10 MiB a second took $took ms"
 
-# damage in the middle of the data
+# one bit of the data
+dd if="$MNT/big" of=block bs=4096 skip=777 count=1 status=none
 umount_fs
-python3 - "$IMG" <<'END'
+python3 - "$IMG" block <<'END'
 import sys
-# the last block that holds data: flip a bit of it
-with open(sys.argv[1], "r+b") as f:
-    image = f.read()
-    at = len(image) - 4096
-    while not any(image[at:at + 4096]) or len(set(image[at:at + 4096])) < 200:
-        at -= 4096
-    f.seek(at + 1000)
-    f.write(bytes([image[at + 1000] ^ 1]))
+with open(sys.argv[1], "r+b") as f, open(sys.argv[2], "rb") as block:
+    at = f.read().index(block.read()) + 1000
+    f.seek(at)
+    byte = f.read(1)[0]
+    f.seek(at)
+    f.write(bytes([byte ^ 1]))
 END
 mount_fs
 code=0
