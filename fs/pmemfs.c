@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pmemfs: the administrator's tool. This file only finds the subcommand. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "tool.h"
 
@@ -29,6 +31,20 @@ void tool_error(const char *format, ...)
 	vfprintf(stderr, format, ap);
 	va_end(ap);
 	fputc('\n', stderr);
+}
+
+int tool_ask(int fd, const char *point, unsigned long request, void *arg)
+{
+	if (ioctl(fd, request, arg) == 0)
+		return 0;
+	if (errno == ENOTTY || errno == EINVAL)
+		tool_error("%s is not the mount point of a pmemfs, or its daemon is of another "
+			   "version",
+			   point);
+	else
+		tool_error("%s: %s", point,
+			   errno == EPERM ? "only root may do this" : strerror(errno));
+	return -1;
 }
 
 const char *tool_size(unsigned long long bytes, char *buf)

@@ -82,18 +82,6 @@ static void progress(const struct control_scrub *s)
 		s->inodes, s->all, tool_size(s->bytes, bytes));
 }
 
-static int fail(const struct options *o)
-{
-	if (errno == ENOTTY || errno == EINVAL)
-		tool_error("%s is not the mount point of a pmemfs, or its daemon is of another "
-			   "version",
-			   o->point);
-	else
-		tool_error("%s: %s", o->point,
-			   errno == EPERM ? "only root may scrub" : strerror(errno));
-	return TOOL_FAILED;
-}
-
 static void print_result(const struct options *o, const struct control_scrub *s, double took)
 {
 	char bytes[32];
@@ -142,9 +130,9 @@ static int scrub(const struct options *o)
 		double began = now();
 
 		s.budget = STEP;
-		if (ioctl(fd, PMEMFS_IOC_SCRUB, &s)) {
+		if (tool_ask(fd, o->point, PMEMFS_IOC_SCRUB, &s)) {
 			close(fd);
-			return fail(o);
+			return TOOL_FAILED;
 		}
 		if (show)
 			progress(&s);

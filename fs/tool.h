@@ -12,6 +12,9 @@ enum tool_exit {
 /* One line on stderr, with the tool's and the subcommand's name in front. */
 void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* An ioctl of control.h on the open mount point. -1: failed, and it was said why. */
+int tool_ask(int fd, const char *point, unsigned long request, void *arg);
+
 /* 4096 -> "4 KiB", 1536 -> "1.5 KiB"; in a buffer of 32 bytes. */
 const char *tool_size(unsigned long long bytes, char *buf);
 

@@ -40,15 +40,7 @@ static int print_help(FILE *to, int code)
 
 static int sample(int fd, const char *point, struct control_stats *ret)
 {
-	if (ioctl(fd, PMEMFS_IOC_STATS, ret) == 0)
-		return 0;
-	if (errno == ENOTTY || errno == EINVAL)
-		tool_error("%s is not the mount point of a pmemfs, or its daemon is of another "
-			   "version",
-			   point);
-	else
-		tool_error("%s: %s", point, strerror(errno));
-	return -1;
+	return tool_ask(fd, point, PMEMFS_IOC_STATS, ret);
 }
 
 /* ---- text ---- */

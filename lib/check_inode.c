@@ -267,14 +267,15 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 {
 	uint64_t start = slot_area(i->slot, head_where(head)), cut;
 	enum log_end end = LOG_CLEAN;
-	bool mend;
+	bool mend, damaged;
 	int r;
 
 	*rd = (struct reading){.c = c, .inode = i, .last = start};
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
 	r = log_walk(c->fs, i->ino, i->slot, head, read_record, rd, &i->log, &end);
 	cut = rd->failed ? rd->last : i->log.pos;
-	if (!r && i->log.seq > 1 && end != LOG_DAMAGED) {
+	damaged = !r && end == LOG_DAMAGED;
+	if (!r && i->log.seq > 1 && !damaged) {
 		if (!S_ISLNK(i->attr.mode) || i->target)
 			return 1;
 		cut = rd->last;
@@ -287,15 +288,13 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 		mend = bad_inode(c, i->ino, ci, CHECK_LOG_EMPTY, start, 0);
 		r = mend ? check_give_up(c, i->ino, i->slot, head) : 0;
 	} else {
-		mend = bad_inode(c, i->ino, ci,
-				 !r && end == LOG_DAMAGED ? CHECK_LOG_DAMAGED : CHECK_LOG_SENSE,
-				 !r && end == LOG_DAMAGED ? cut : rd->last, 0);
+		mend = bad_inode(c, i->ino, ci, damaged ? CHECK_LOG_DAMAGED : CHECK_LOG_SENSE,
+				 damaged ? cut : rd->last, 0);
 		r = mend ? check_cut_log(c, cut, i->log.end) : 0;
 	}
-	if (!mend || !r)
-		return mend ? 0 : -1;
-	bad_inode(c, i->ino, ci, CHECK_INODE_IO, cut, r);
-	return -1;
+	if (r)
+		bad_inode(c, i->ino, ci, CHECK_INODE_IO, cut, r);
+	return mend && !r ? 0 : -1;
 }
 
 /* An inode whose head word is good and says that there is a log. ci is NULL for a table. */

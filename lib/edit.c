@@ -219,10 +219,10 @@ int edit_ahead(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 	const struct stretch anywhere = {.n = n};
 	int err = store_fresh(ed, b, &anywhere, src);
 
-	for (size_t k = 0; k < ed->datas && !err; k++)
-		media_copy(ed->fs->media, ed->data[k].off, ed->data[k].src, ed->data[k].len);
-	if (!err)
+	if (!err) {
+		txn_store_data(ed->fs, ed->data, ed->datas);
 		err = media_fence(ed->fs->media);
+	}
 	ed->datas = 0;
 	if (err) {
 		edit_abort(ed);

@@ -326,6 +326,9 @@ struct txn_data {
 	size_t len;
 };
 
+/* Stores it; the fence is the caller's. */
+void txn_store_data(struct pmemfs *fs, const struct txn_data *data, size_t n);
+
 struct txn {
 	struct pmemfs *fs;
 	unsigned n;

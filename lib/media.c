@@ -269,9 +269,9 @@ void media_clear(struct media *m, uint64_t off, size_t len)
 
 void media_expect_copy(struct media *m, uint64_t off, size_t len)
 {
-	struct media_slot *slot = media_slot_get(m);
+	/* The row that the copy will mostly have; a hint counts as no store. */
 	const struct copy_kernel *k =
-	    media_policy_choose(&m->policy, false, len, media_writers(m, slot));
+	    media_policy_choose(&m->policy, false, len, media_slot_get(m)->row);
 
 	if (k->nontemporal || !may_store(m, off, len))
 		return;

@@ -216,11 +216,10 @@ static void store(struct txn *t, struct txn_part *p)
 	}
 }
 
-static void store_data(struct txn *t)
+void txn_store_data(struct pmemfs *fs, const struct txn_data *data, size_t n)
 {
-	for (size_t k = 0; k < t->datas; k++)
-		media_copy(t->fs->media, t->data[k].off, t->data[k].src, t->data[k].len);
-	t->dirty |= t->datas;
+	for (size_t k = 0; k < n; k++)
+		media_copy(fs->media, data[k].off, data[k].src, data[k].len);
 }
 
 static int commit_one(struct txn *t, struct txn_part *p)
@@ -339,8 +338,10 @@ int txn_commit(struct txn *t)
 	}
 	for (unsigned k = 0; k < t->n && !err; k++)
 		err = apply(t, &t->part[k]);
-	if (!err)
-		store_data(t);
+	if (!err) {
+		txn_store_data(fs, t->data, t->datas);
+		t->dirty |= t->datas;
+	}
 	if (!err)
 		err = t->n == 1 ? commit_one(t, &t->part[0]) : commit_many(t);
 	if (err) {
