@@ -63,7 +63,7 @@ int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head)
 {
 	int r = check_dirty(c);
 	/* Log ids of a slot only grow: those of earlier mounts were smaller. */
-	uint64_t id = head ? head_id(head) + 1 : (uint64_t)get32(c->fs->sb.mounts) << 28;
+	uint64_t id = head ? head_id(head) + 1 : super_first_id(&c->fs->sb);
 
 	c->agreed--;
 	if (r)

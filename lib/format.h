@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The on-media format, version 1. lib/FORMAT.md explains every field and is changed in the same
+ * The on-media format, version 2. lib/FORMAT.md explains every field and is changed in the same
  * commit as this file.
  *
  * All integers are little-endian and wear a wrapper type, so that one cannot be used without
@@ -62,7 +62,7 @@ static inline le64 put64(uint64_t v)
 /* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) ---- */
 
 #define PMEMFS_MAGIC	      0x31303053464d4550ull /* "PEMFS001" on media */
-#define PMEMFS_VERSION	      1u
+#define PMEMFS_VERSION	      2u
 #define PMEMFS_SB_BLOCK	      0u
 #define PMEMFS_SB_REPLICA     511u
 #define PMEMFS_LABEL_MAX      32
@@ -111,7 +111,8 @@ struct pmemfs_super {
 	le64 used_inodes;
 	le64 dentry_bytes; /* sum of the sizes of all live directory entries */
 	struct pmemfs_calibration calibration;
-	uint8_t reserved[3768];
+	le64 seed; /* random, not 0: what every other checksum of this filesystem is bound to */
+	uint8_t reserved[3760];
 	le64 checksum; /* XXH3-64 of all that stands before it, seed 0 */
 };
 
@@ -132,7 +133,7 @@ struct pmemfs_super {
  *   bits 2-7   0
  *   bits 8-15  CRC-8 (polynomial 0x07) of the other 56 bits
  *   bits 16-63 log id: grows with every change of the word, unique for this slot for ever
- * 0 is a slot that was never used.
+ * No word is 0: a new slot is free and has a log id too.
  */
 #define PMEMFS_ROOT_INO	       1ull
 #define PMEMFS_INO_TABLE       (1ull << 63)
@@ -282,9 +283,9 @@ struct pmemfs_symlink {
 
 /*
  * One redo record of an operation on several inodes. `checksum` is XXH3-64 from `magic` to the
- * end of the entries, seeded with the filesystem and the slot's offset. An entry is replayed
- * only while its inode's head still has the entry's log id (for a switch: is the old or new
- * word).
+ * end of the entries, seeded with the filesystem and the slot's offset. It counts in the mount
+ * that wrote it only. An entry is replayed only while its inode's head still has the entry's
+ * log id (for a switch: is the old or new word).
  */
 #define PMEMFS_JOURNAL_MAGIC 0x4a4d5046u
 struct pmemfs_journal {
@@ -293,7 +294,7 @@ struct pmemfs_journal {
 	le32 len; /* bytes of entries */
 	le64 txn; /* counts up; for people */
 	le32 entries;
-	le32 reserved;
+	le32 mounts; /* sb.mounts when it was written: at any other it is of the past */
 };
 enum pmemfs_jtype {
 	JOURNAL_APPEND = 1, /* a record goes to byte offset `where` */
@@ -332,6 +333,7 @@ ASSERT_AT(struct pmemfs_super, blocks, 88);
 ASSERT_AT(struct pmemfs_super, sequence, 112);
 ASSERT_AT(struct pmemfs_super, saved_list, 144);
 ASSERT_AT(struct pmemfs_super, calibration, 176);
+ASSERT_AT(struct pmemfs_super, seed, 320);
 ASSERT_AT(struct pmemfs_super, checksum, 4088);
 ASSERT_SIZE(struct pmemfs_slot, 512);
 ASSERT_SIZE(struct pmemfs_rec, 16);

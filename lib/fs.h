@@ -44,8 +44,11 @@ int super_write(struct media *m, struct pmemfs_super *sb);
 /* Makes an empty root directory in the slot, whose log has that id; durable. */
 int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id);
 
-/* The seed of everything that belongs to this filesystem, from its UUID. */
+/* The seed of everything that belongs to this filesystem. */
 uint64_t super_seed(const struct pmemfs_super *sb);
+
+/* The log id that new slots of this mount begin with. */
+uint64_t super_first_id(const struct pmemfs_super *sb);
 
 /* First block of a shard's header, and the number of blocks that one shard's space spans. */
 uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard);
@@ -91,7 +94,8 @@ uint64_t alloc_reserve(const struct pmemfs *fs); /* blocks kept for deleting and
 /* ---- log (log.c, logwrite.c) ---- */
 
 /* The head word of an inode slot. */
-#define HEAD_FREE 0u
+#define HEAD_FREE   0u
+#define HEAD_ID_MAX ((1ull << 48) - 1)
 static inline unsigned head_where(uint64_t head)
 {
 	return head & 3;
@@ -380,9 +384,7 @@ void journal_add(struct journal_buf *b, uint64_t ino, uint64_t from, unsigned ty
 int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot);
 /* What the record describes was applied and fenced. */
 void journal_release(struct pmemfs *fs, void *slot);
-/* Makes every record that was ever released unreplayable. */
-int journal_retire(struct pmemfs *fs);
-/* At mount, before anything else reads inodes: replays what is valid, clears all. */
+/* At mount, before anything else reads inodes: replays what this mount number wrote; fences. */
 int journal_replay(struct pmemfs *fs, uint64_t *ret_replayed);
 
 /* ---- inode tables (itable.c)
@@ -414,6 +416,8 @@ uint64_t itable_next_used(struct pmemfs *fs, uint64_t from);
 int itable_alloc(struct pmemfs *fs, unsigned shard, uint64_t *ret_ino, uint64_t *ret_slot,
 		 uint64_t *ret_head);
 void itable_free(struct pmemfs *fs, uint64_t ino);
+/* Stores n table blocks of free slots, whose log id is `id`, at byte off; not fenced. */
+void itable_write_free(struct pmemfs *fs, uint64_t off, uint64_t n, uint64_t id);
 /* Gives table blocks without inodes back to the free space. all: keep none. */
 int itable_trim(struct pmemfs *fs, unsigned shard, bool all);
 /* At recovery: the scan saw a used slot; it saw them all. */
@@ -457,7 +461,8 @@ struct pmemfs {
 	_Atomic uint64_t free; /* blocks, and those in shards' maps agree when quiet */
 	_Atomic uint64_t used_inodes;
 	_Atomic uint64_t dentry_bytes;
-	_Atomic uint64_t next_id; /* log ids of slots never used before */
+	_Atomic uint64_t
+	    next_id; /* log id of the next new slot: greater than any it ever had */
 	_Atomic uint64_t next_txn;
 	atomic_bool readonly;
 	atomic_bool damaged; /* seen corruption: no writing until fsck */

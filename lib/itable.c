@@ -213,9 +213,19 @@ static uint64_t find_gap(const struct itable *t, uint64_t max, uint64_t *ret_n)
 	return k;
 }
 
+void itable_write_free(struct pmemfs *fs, uint64_t off, uint64_t n, uint64_t id)
+{
+	struct pmemfs_slot block[PMEMFS_SLOTS_PER_BLOCK] = {0};
+
+	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++)
+		block[i].head = put64(head_make(HEAD_FREE, id));
+	for (uint64_t k = 0; k < n; k++)
+		media_copy(fs->media, off + k * PMEMFS_BLOCK_SIZE, block, sizeof(block));
+}
+
 /*
- * Adds blocks to the table. They are zeroed and fenced before the table's record names them: a
- * crash before it leaves free blocks; after it, empty slots.
+ * Adds blocks to the table. They are written and fenced before the table's record names them: a
+ * crash before it leaves free blocks; after it, free slots.
  */
 static int grow(struct pmemfs *fs, struct itable *t)
 {
@@ -229,7 +239,7 @@ static int grow(struct pmemfs *fs, struct itable *t)
 	}
 	if (err)
 		return err;
-	media_clear(fs->media, block * PMEMFS_BLOCK_SIZE, n * PMEMFS_BLOCK_SIZE);
+	itable_write_free(fs, block * PMEMFS_BLOCK_SIZE, n, atomic_fetch_add(&fs->next_id, 1));
 	e.where = put64(first << 20 | n);
 	e.what = put64((uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block);
 	err = change_table(fs, t, &e, 1, 0, true);
@@ -309,7 +319,31 @@ int itable_alloc(struct pmemfs *fs, unsigned shard, uint64_t *ret_ino, uint64_t 
 	return err;
 }
 
-/* Under the lock. Journal records of the past must not outlive the slots that they name. */
+/*
+ * New slots in the place of these begin with greater log ids than these have had, so that no
+ * journal record that names one can be taken for one of theirs.
+ */
+static int retire_ids(struct pmemfs *fs, const struct itblock *b)
+{
+	uint64_t next = atomic_load(&fs->next_id);
+
+	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++) {
+		le64 head;
+		int err =
+		    media_read(fs->media, b->block * PMEMFS_BLOCK_SIZE + i * PMEMFS_SLOT_SIZE,
+			       &head, sizeof(head));
+
+		if (err)
+			return err;
+		while (next <= head_id(get64(head)) &&
+		       !atomic_compare_exchange_weak(&fs->next_id, &next,
+						     head_id(get64(head)) + 1))
+			;
+	}
+	return 0;
+}
+
+/* Under the lock. */
 static int trim(struct pmemfs *fs, struct itable *t, uint64_t keep)
 {
 	struct pmemfs_extent e[128];
@@ -317,7 +351,6 @@ static int trim(struct pmemfs *fs, struct itable *t, uint64_t keep)
 
 	if (t->empty <= keep)
 		return 0;
-	err = journal_retire(fs);
 	for (size_t k = t->n; !err && k && t->empty > keep;) {
 		unsigned n = 0;
 		size_t from = k;
@@ -327,10 +360,14 @@ static int trim(struct pmemfs *fs, struct itable *t, uint64_t keep)
 
 			if (!b->block || !b->known || b->used)
 				continue;
+			t->empty--;
+			if (retire_ids(fs, b)) {
+				b->used = FULL; /* it cannot be read */
+				continue;
+			}
 			e[n++] = (struct pmemfs_extent){
 			    put64((uint64_t)(k - 1) << 20 | 1),
 			    put64((uint64_t)PMEMFS_EXT_HOLE << RANGE_FLAG_SHIFT)};
-			t->empty--;
 		}
 		if (!n)
 			break;

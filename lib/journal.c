@@ -4,14 +4,15 @@
  *
  * A slot is taken for the length of one transaction. What its record describes is fenced before
  * the slot is given back, so that overwriting a record needs no care. A record that was applied
- * stays where it is until then, and may be replayed at any later mount: so each entry names the
- * head word that its inode had, and is skipped once that has changed, for then everything the
- * entry did is part of the new state. Log ids never repeat for a slot; where a whole block of
- * slots is given up (and could begin again with other ids) journal_retire comes first.
+ * stays where it is until then, and may be replayed if that mount ends in a crash: so each
+ * entry names the head word that its inode had, and is skipped once that has changed, for then
+ * everything the entry did is part of the new state. Head words never come back in a mount, and
+ * a record of an earlier mount does not count.
  *
  * Replay is idempotent: the same bytes go to the same places, and records of slots are
  * independent, since transactions that were under way at a crash shared no inode. A crash in
- * replay is met by replaying again; slots are cleared only after everything is fenced.
+ * replay is met by replaying again; only when all is fenced does the superblock begin another
+ * mount, for which the records are of the past.
  */
 #include <errno.h>
 
@@ -69,7 +70,8 @@ int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot)
 	rec.head = (struct pmemfs_journal){.magic = put32(PMEMFS_JOURNAL_MAGIC),
 					   .len = put32(b->len),
 					   .txn = put64(atomic_fetch_add(&fs->next_txn, 1)),
-					   .entries = put32(b->entries)};
+					   .entries = put32(b->entries),
+					   .mounts = fs->sb.mounts};
 	memcpy(rec.data, b->data, b->len);
 	rec.head.checksum = put64(record_sum(fs, slot->off, &rec.head, b->len));
 	media_copy(fs->media, slot->off, &rec, sizeof(rec.head) + b->len);
@@ -86,20 +88,6 @@ void journal_release(struct pmemfs *fs, void *slot)
 {
 	(void)fs;
 	pthread_mutex_unlock(&((struct journal_slot *)slot)->lock);
-}
-
-int journal_retire(struct pmemfs *fs)
-{
-	for (unsigned s = 0; s < fs->shards; s++) {
-		for (unsigned k = 0; k < PMEMFS_JOURNAL_SLOTS; k++) {
-			struct journal_slot *slot = &fs->shard[s].journal[k];
-
-			pthread_mutex_lock(&slot->lock);
-			media_clear(fs->media, slot->off, sizeof(struct pmemfs_journal));
-			pthread_mutex_unlock(&slot->lock);
-		}
-	}
-	return media_fence(fs->media);
 }
 
 /* May the entry store there? Its own log's blocks are not known here; the rest is bounds. */
@@ -152,13 +140,13 @@ static int replay_entry(struct pmemfs *fs, const struct pmemfs_jentry *e)
 		uint64_t area = slot_area(slot, head_where(where));
 		uint32_t padded = ROUND_UP(len, 8u);
 
-		/* An append may have followed the switch: what it wrote must stay. */
+		/*
+		 * An append may have followed the switch: what it wrote must stay. No fence:
+		 * should the word alone be durable, the next replay stores the area again.
+		 */
 		media_copy(m, area, e + 1, len);
 		if (head == from)
 			media_clear(m, area + padded, PMEMFS_AREA_SIZE - padded);
-		err = media_fence(m);
-		if (err)
-			return err;
 	}
 	media_store8(m, slot, where);
 	media_flush(m, slot, 8);
@@ -180,6 +168,8 @@ static int replay_slot(struct pmemfs *fs, uint64_t off, uint64_t *replayed)
 	if (get32(rec.head.magic) != PMEMFS_JOURNAL_MAGIC || len > sizeof(rec.data) ||
 	    get64(rec.head.checksum) != record_sum(fs, off, &rec.head, len))
 		return 0; /* never committed: nothing of it was stored */
+	if (get32(rec.head.mounts) != get32(fs->sb.mounts))
+		return 0;
 	for (uint32_t k = 0; k < get32(rec.head.entries); k++) {
 		const struct pmemfs_jentry *e = (const void *)(rec.data + at);
 		uint32_t size;
@@ -209,8 +199,6 @@ int journal_replay(struct pmemfs *fs, uint64_t *ret_replayed)
 			err = replay_slot(fs, fs->shard[s].journal[k].off, &replayed);
 	if (!err)
 		err = media_fence(fs->media);
-	if (!err)
-		err = journal_retire(fs);
 	if (!err)
 		*ret_replayed = replayed;
 	return err;

@@ -41,8 +41,6 @@ uint64_t head_make(unsigned where, uint64_t id)
 
 bool head_valid(uint64_t head)
 {
-	if (!head)
-		return true;
 	return head_where(head) <= 2 && !(head & 0xfc) && head >> 16 &&
 	       (uint8_t)(head >> 8) == head_crc(head);
 }

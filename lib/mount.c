@@ -94,7 +94,7 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 	pthread_mutex_init(&fs->rename, NULL);
 	icache_init(fs);
 	atomic_store(&fs->readonly, o->readonly);
-	atomic_store(&fs->next_id, (uint64_t)get32(sb->mounts) << 28 | 1);
+	atomic_store(&fs->next_id, super_first_id(sb));
 	return fs;
 }
 
@@ -235,9 +235,7 @@ static int mark_clean(struct pmemfs *fs)
 		sb->state =
 		    put32((get32(sb->state) & ~PMEMFS_STATE_CLEAN) | PMEMFS_STATE_ERROR);
 	} else {
-		err = journal_retire(fs);
-		if (!err)
-			err = saved_write(fs);
+		err = saved_write(fs);
 		sb->state = put32(get32(sb->state) | PMEMFS_STATE_CLEAN);
 	}
 	return err ? err : super_write(fs->media, sb);

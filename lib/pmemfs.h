@@ -63,6 +63,7 @@ struct pmemfs_format_options {
 	uint32_t root_uid, root_gid;
 	uint32_t root_mode; /* permission bits; 0: 0755 */
 	int64_t now;	    /* seconds; for reproducible images; 0: the clock */
+	uint64_t seed;	    /* of all checksums; for the same; 0: a random one */
 };
 
 /*
@@ -92,7 +93,7 @@ struct pmemfs_info {
 
 /*
  * Reads and checks the superblock. -EINVAL: not pmemfs, -EUCLEAN: both copies are damaged,
- * -EPROTONOSUPPORT: a newer incompatible format, -ENOSPC: medium smaller than the filesystem.
+ * -EPROTONOSUPPORT: another version of the format, -ENOSPC: medium smaller than the filesystem.
  * ret_why as in media_open. ret is filled as far as known for the last two.
  */
 int pmemfs_probe(struct media *m, struct pmemfs_info *ret, const char **ret_why);

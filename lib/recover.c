@@ -157,7 +157,7 @@ static void scan_block(struct scan *s, unsigned shard, size_t k)
 		le64 head;
 		int err = media_read(s->fs->media, slot, &head, sizeof(head));
 
-		if (!err && !get64(head))
+		if (!err && head_valid(get64(head)) && head_where(get64(head)) == HEAD_FREE)
 			continue;
 		scan_inode(
 		    s, 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + n) * s->fs->shards + shard,

@@ -46,7 +46,12 @@ static bool shards_fit(uint64_t blocks, unsigned shards)
 
 uint64_t super_seed(const struct pmemfs_super *sb)
 {
-	return hash64(sb->uuid, sizeof(sb->uuid), 0);
+	return get64(sb->seed);
+}
+
+uint64_t super_first_id(const struct pmemfs_super *sb)
+{
+	return (uint64_t)(get32(sb->mounts) & 0xfffff) << 28 | 1;
 }
 
 uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard)
@@ -83,7 +88,7 @@ enum copy_state {
 	COPY_FOREIGN,	 /* no magic */
 	COPY_UNREADABLE, /* the medium failed */
 	COPY_DAMAGED,
-	COPY_NEWER, /* valid, of a newer format */
+	COPY_OTHER, /* valid, of another version of the format, or with features of one */
 	COPY_VALID,
 };
 
@@ -117,7 +122,7 @@ static bool super_valid(const struct pmemfs_super *sb)
 		return false;
 	if (list && (list >= blocks || super_is_reserved(sb, list)))
 		return false;
-	if (get64(sb->free_blocks) >= blocks)
+	if (get64(sb->free_blocks) >= blocks || !get64(sb->seed))
 		return false;
 	/* What a newer version added is announced by a feature bit. */
 	if (newer)
@@ -140,8 +145,9 @@ static enum copy_state copy_read(struct media *m, uint64_t off, struct pmemfs_su
 		return COPY_FOREIGN;
 	if (get64(sb.checksum) != super_checksum(&sb) || !get32(sb.version))
 		return COPY_DAMAGED;
-	if (get32(sb.version) > PMEMFS_VERSION || (get64(sb.incompat) & ~PMEMFS_INCOMPAT_KNOWN))
-		return COPY_NEWER;
+	if (get32(sb.version) != PMEMFS_VERSION ||
+	    (get64(sb.incompat) & ~PMEMFS_INCOMPAT_KNOWN))
+		return COPY_OTHER;
 	return super_valid(&sb) ? COPY_VALID : COPY_DAMAGED;
 }
 
@@ -150,16 +156,21 @@ static unsigned copy_choose(const struct pmemfs_super sb[2], const enum copy_sta
 {
 	if (st[0] != st[1])
 		return st[1] > st[0];
-	if (st[0] < COPY_NEWER || memcmp(sb[0].uuid, sb[1].uuid, sizeof(sb[0].uuid)))
+	if (st[0] < COPY_OTHER || get64(sb[0].seed) != get64(sb[1].seed))
 		return 0;
 	return get64(sb[1].sequence) > get64(sb[0].sequence);
 }
 
-static int why_newer(const struct pmemfs_super *sb, const char **ret_why)
+static int why_other(const struct pmemfs_super *sb, const char **ret_why)
 {
 	static _Thread_local char why[WHY_MAX];
 
-	if (get32(sb->version) > PMEMFS_VERSION)
+	if (get32(sb->version) < PMEMFS_VERSION)
+		snprintf(why, sizeof(why),
+			 "has pmemfs format version %u, this program knows only %u: copy the "
+			 "files with the pmemfs that made it",
+			 get32(sb->version), PMEMFS_VERSION);
+	else if (get32(sb->version) > PMEMFS_VERSION)
 		snprintf(why, sizeof(why),
 			 "has pmemfs format version %u, this program knows up to %u: use a "
 			 "newer pmemfs",
@@ -210,14 +221,14 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
 		*ret_why = "has a pmemfs filesystem whose superblock and replica are both "
 			   "damaged: restore a copy";
 		return -EUCLEAN;
-	case COPY_NEWER:
+	case COPY_OTHER:
 		*ret = sb[best];
-		return why_newer(&sb[best], ret_why);
+		return why_other(&sb[best], ret_why);
 	case COPY_VALID:
 		break;
 	}
 	/* A copy of another filesystem is as good as none. */
-	same = st[other] == COPY_VALID && !memcmp(sb[0].uuid, sb[1].uuid, sizeof(sb[0].uuid));
+	same = st[other] == COPY_VALID && get64(sb[0].seed) == get64(sb[1].seed);
 	*ret = sb[best];
 	if (ret_ok)
 		*ret_ok = 1u << best | (unsigned)same << other;
@@ -322,6 +333,18 @@ static int random_uuid(uint8_t uuid[16])
 	return 0;
 }
 
+/* Nothing that an earlier filesystem left here verifies in this one, not even with its UUID. */
+static int random_seed(le64 *ret)
+{
+	uint64_t seed = 0;
+
+	while (!seed)
+		if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+			return -EIO;
+	*ret = put64(seed);
+	return 0;
+}
+
 /* The immutable part, from what was asked for. */
 static int super_make(const struct media *m, const struct pmemfs_format_options *o,
 		      struct pmemfs_super *ret)
@@ -345,6 +368,9 @@ static int super_make(const struct media *m, const struct pmemfs_format_options 
 	}
 	memcpy(sb.uuid, o->uuid, sizeof(sb.uuid));
 	if (is_zero(sb.uuid, sizeof(sb.uuid)) && random_uuid(sb.uuid))
+		return -EIO;
+	sb.seed = put64(o->seed);
+	if (!o->seed && random_seed(&sb.seed))
 		return -EIO;
 	sb.magic = put64(PMEMFS_MAGIC);
 	sb.version = put32(PMEMFS_VERSION);
@@ -396,27 +422,26 @@ static int write_saved(struct pmemfs *fs, uint64_t used)
 	return r;
 }
 
-/* Writes a block whose first slot is the inode and whose other slots are free. */
-static int write_slot(struct pmemfs *fs, struct inode *i, uint64_t id, size_t len)
+/* Puts the inode into the slot. */
+static int write_slot(struct pmemfs *fs, struct inode *i, uint64_t id)
 {
-	uint8_t block[PMEMFS_BLOCK_SIZE] = {0};
-	struct pmemfs_slot *slot = (void *)block;
+	struct pmemfs_slot slot = {0};
 	uint64_t head = head_make(1, id);
 	struct rangemap map = {0};
 	struct log log = {0};
-	int r = log_rewrite(fs, i, head, false, 0, slot->area[0], &log, &map);
+	int r = log_rewrite(fs, i, head, false, 0, slot.area[0], &log, &map);
 
 	if (r)
 		return r;
 	log_free(&log);
 	rangemap_free(&map);
-	slot->head = put64(head);
-	media_copy(fs->media, i->slot, block, len);
+	slot.head = put64(head);
+	media_copy(fs->media, i->slot, &slot, sizeof(slot));
 	return 0;
 }
 
 static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, uint64_t slot,
-		      uint64_t id, size_t len)
+		      uint64_t id)
 {
 	struct inode *i = inode_new(PMEMFS_ROOT_INO, slot);
 	struct timespec now = {.tv_sec = get64(fs->sb.created)};
@@ -429,7 +454,7 @@ static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, 
 	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
 	i->parent = PMEMFS_ROOT_INO;
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
-	r = write_slot(fs, i, id, len);
+	r = write_slot(fs, i, id);
 	inode_delete(i);
 	return r;
 }
@@ -437,9 +462,17 @@ static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, 
 int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id)
 {
 	static const struct pmemfs_format_options plain;
-	int r = write_root(fs, &plain, slot, id, PMEMFS_SLOT_SIZE);
+	int r = write_root(fs, &plain, slot, id);
 
 	return r ? r : media_fence(fs->media);
+}
+
+/* The first block of the first table: free slots behind the root. */
+static int write_table_block(struct pmemfs *fs, const struct pmemfs_format_options *o,
+			     uint64_t off)
+{
+	itable_write_free(fs, off, 1, 1);
+	return write_root(fs, o, off, 2);
 }
 
 /* The header of a shard, whose table has the block `block`, or none (0). */
@@ -458,10 +491,10 @@ static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 		i->attr.size = PMEMFS_BLOCK_SIZE;
 		rangemap_insert(&i->extents, (struct range){0, 1, what, 0});
 	}
-	r = write_slot(fs, i, 1, PMEMFS_BLOCK_SIZE);
+	r = write_slot(fs, i, 1);
 	inode_delete(i);
-	media_clear(fs->media, super_journal_slot(&fs->sb, shard, 0),
-		    PMEMFS_JOURNAL_SLOTS * (uint64_t)PMEMFS_BLOCK_SIZE);
+	media_clear(fs->media, super_table_slot(&fs->sb, shard) + PMEMFS_SLOT_SIZE,
+		    PMEMFS_BLOCK_SIZE - PMEMFS_SLOT_SIZE);
 	return r;
 }
 
@@ -487,7 +520,7 @@ static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o
 	for (unsigned i = 0; i < fs->shards && !r; i++)
 		r = write_shard(fs, i, i ? 0 : root);
 	if (!r)
-		r = write_root(fs, o, root << PMEMFS_BLOCK_SHIFT, 1, PMEMFS_BLOCK_SIZE);
+		r = write_table_block(fs, o, root << PMEMFS_BLOCK_SHIFT);
 	if (!r)
 		r = write_saved(fs, root); /* and fences all of it */
 	if (!r)

@@ -83,11 +83,11 @@ static uint64_t state_growth(const struct pmemfs_rec *rec)
 	return rec_len(rec) + 32u; /* the entries' record of a directory, an UPDATE for ctime */
 }
 
-static uint64_t next_head(struct pmemfs *fs, uint64_t head, unsigned where)
+static uint64_t next_head(uint64_t head, unsigned where)
 {
-	uint64_t id = head ? head_id(head) + 1 : atomic_fetch_add(&fs->next_id, 1);
+	uint64_t id = (head_id(head) + 1) & HEAD_ID_MAX;
 
-	return head_make(where, id & ((1ull << 48) - 1));
+	return head_make(where, id ? id : 1);
 }
 
 static unsigned other_area(uint64_t head)
@@ -128,11 +128,11 @@ static int place(struct txn *t, struct txn_part *p)
 	int err;
 
 	if (p->how == TXN_FREE) {
-		p->head = next_head(t->fs, l->head, HEAD_FREE);
+		p->head = next_head(l->head, HEAD_FREE);
 		return 0;
 	}
 	if (!p->rec) {
-		p->head = next_head(t->fs, l->head, other_area(l->head));
+		p->head = next_head(l->head, other_area(l->head));
 		err = log_rewrite(t->fs, i, p->head, true, t->flags, p->area, &p->newlog,
 				  &p->newmap);
 		t->dirty |= !err && p->newlog.nseg;
@@ -143,7 +143,7 @@ static int place(struct txn *t, struct txn_part *p)
 		return 0;
 	if (!l->nseg && inode_state_size(i) + state_growth(p->rec) <= AREA_ROOM) {
 		p->how = TXN_SWITCH;
-		p->head = next_head(t->fs, l->head, other_area(l->head));
+		p->head = next_head(l->head, other_area(l->head));
 		return 0;
 	}
 	return place_segment(t, p);

@@ -247,6 +247,8 @@ int trial_end(struct trial *t, bool clean, bool judge)
 int trial_format(struct trial *t, const struct start *s, bool judge)
 {
 	struct pmemfs_format_options o = trial_format_options(s->shards);
+
+	o.seed = s->hash | 1; /* known, and another than the old filesystem's */
 	int r = explore_begin(&t->x, s->fd, s->hash);
 	if (r)
 		return fail(t, "cannot map the start image: %s", strerror(-r));

@@ -77,7 +77,8 @@ static void journal_record(struct image *img)
 
 	*j = (struct pmemfs_journal){.magic = put32(PMEMFS_JOURNAL_MAGIC),
 				     .len = put32(sizeof(*e)),
-				     .entries = put32(1)};
+				     .entries = put32(1),
+				     .mounts = fs->sb.mounts};
 	*e = (struct pmemfs_jentry){.ino = put64(img->file), .type = put32(9)};
 	j->checksum = put64(hash64((char *)j + 8, sizeof(*j) - 8 + sizeof(*e), fs->seed ^ off));
 	pmemfs_abandon(fs);
@@ -88,6 +89,12 @@ static void journal_record(struct image *img)
 static void head_word(struct image *img)
 {
 	flip(img, image_slot(img, img->file) + 1);
+}
+
+/* A slot that was never used has a head word too: zeros are what a medium lost. */
+static void head_zero(struct image *img)
+{
+	memset(img->mem + image_slot(img, img->file), 0, PMEMFS_SLOT_SIZE);
 }
 
 static void log_middle(struct image *img)
@@ -511,6 +518,7 @@ const struct damage damages[] = {
 	{"table-kind", table_kind, {CHECK_TABLE_KIND}, NEVER},
 	{"journal-record", journal_record, {CHECK_JOURNAL}, NEVER},
 	{"head-word", head_word, {CHECK_HEAD}, ASKED, .yes = {CHECK_HEAD, CHECK_DANGLING}},
+	{"slot-zero", head_zero, {CHECK_HEAD}, ASKED, .yes = {CHECK_HEAD, CHECK_DANGLING}},
 	{"log-middle", log_middle, {CHECK_LOG_DAMAGED}, ASKED,
 	 .yes = {CHECK_LOG_DAMAGED, CHECK_UNREACHABLE}},
 	{"log-sense", log_sense, {CHECK_LOG_SENSE}, ASKED,

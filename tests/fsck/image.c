@@ -60,7 +60,7 @@ static void fill(struct image *img, struct pmemfs *fs)
 void image_make(struct image *img)
 {
 	struct pmemfs_format_options o = {
-	    .shards = IMAGE_SHARDS, .label = "fsck", .now = 1700000000, .uuid = {7}};
+	    .shards = IMAGE_SHARDS, .label = "fsck", .now = 1700000000, .uuid = {7}, .seed = 7};
 	struct pmemfs *fs;
 
 	*img = (struct image){.size = IMAGE_SIZE};

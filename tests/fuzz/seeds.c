@@ -147,7 +147,7 @@ static void make_seed(struct fuzz_seed *s, unsigned number)
 {
 	static const char *const names[FUZZ_SEEDS] = {"empty", "unmounted", "crashed",
 						      "journal"};
-	const struct pmemfs_format_options format = {.shards = 2, .now = 1};
+	const struct pmemfs_format_options format = {.shards = 2, .now = 1, .seed = 1};
 
 	memset(&made, 0, sizeof(made));
 	made.image =

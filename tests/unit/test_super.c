@@ -18,7 +18,7 @@ static struct media *m;
 static int setup(void **state)
 {
 	struct pmemfs_format_options o = {
-	    .label = "unit", .uuid = {1, 2, 3}, .now = 1700000000};
+	    .label = "unit", .uuid = {1, 2, 3}, .now = 1700000000, .seed = 5};
 
 	mem = aligned_alloc(4096, SIZE);
 	assert_non_null(mem);
@@ -58,7 +58,7 @@ static void test_fresh(void **state)
 	const char *why;
 
 	assert_int_equal(probe(&info, &why), 0);
-	assert_int_equal(info.version, 1);
+	assert_int_equal(info.version, PMEMFS_VERSION);
 	assert_int_equal(info.size, SIZE);
 	assert_string_equal(info.label, "unit");
 	assert_int_equal(info.uuid[1], 2);
@@ -130,7 +130,7 @@ static void test_foreign_copy(void **state)
 	unsigned ok = 0;
 	const char *why;
 
-	sb->uuid[0] ^= 1;
+	sb->seed = put64(6); /* though it has the same UUID */
 	sb->sequence = put64(1000);
 	seal(sb);
 	assert_int_equal(super_read(m, &got, &ok, &why), 0);
@@ -147,17 +147,21 @@ static void seal_both(const struct pmemfs_super *sb)
 	memcpy(mem + REPLICA, mem, sizeof(*sb));
 }
 
-static void test_newer(void **state)
+static void test_other_version(void **state)
 {
 	struct pmemfs_super old = *copy_at(0), sb = old;
 	struct pmemfs_info info;
 	const char *why;
 
-	sb.version = put32(2);
+	sb.version = put32(1);
 	seal_both(&sb);
 	assert_int_equal(probe(&info, &why), -EPROTONOSUPPORT);
-	assert_non_null(strstr(why, "version 2"));
-	assert_int_equal(info.version, 2);
+	assert_non_null(strstr(why, "version 1"));
+	sb.version = put32(PMEMFS_VERSION + 1);
+	seal_both(&sb);
+	assert_int_equal(probe(&info, &why), -EPROTONOSUPPORT);
+	assert_non_null(strstr(why, "version 3"));
+	assert_int_equal(info.version, PMEMFS_VERSION + 1);
 	assert_string_equal(info.label, "unit");
 	sb = old;
 	sb.incompat = put64(0x40);
@@ -224,7 +228,8 @@ static void test_fields(void **state)
 	BAD(saved_list, put64(511));
 	BAD(free_blocks, put64(SIZE / 4096));
 	BAD(reserved[0], 1);
-	BAD(reserved[3767], 1);
+	BAD(reserved[sizeof(old.reserved) - 1], 1);
+	BAD(seed, put64(0));
 #undef BAD
 	seal_both(&old);
 	assert_int_equal(probe(&info, &why), 0);
@@ -473,7 +478,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    TEST(test_fresh),		TEST(test_one_copy),	 TEST(test_no_copy),
-	    TEST(test_higher_sequence), TEST(test_foreign_copy), TEST(test_newer),
+	    TEST(test_higher_sequence), TEST(test_foreign_copy), TEST(test_other_version),
 	    TEST(test_medium_shrunk),	TEST(test_fields),	 TEST(test_geometry),
 	    TEST(test_format_refuses),	TEST(test_format_label), TEST(test_format_mounts),
 	    TEST(test_torn_write),	TEST(test_torn_twice),	 TEST(test_torn_format),

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which records of the journal count, and that no head word ever comes back. */
+#include "corefs.h"
+
+#include "fs.h"
+
+/* How many entries a mount would replay now, that is not mounted. */
+static uint64_t replayable(struct corefs *c)
+{
+	static const struct pmemfs_options o;
+	struct pmemfs_super sb;
+	struct pmemfs *fs;
+	uint64_t n = 0;
+	const char *why;
+
+	assert_int_equal(super_read(c->media, &sb, NULL, &why), 0);
+	fs = fs_new(c->media, &sb, &o);
+	for (unsigned s = 0; s < fs->shards; s++)
+		assert_int_equal(itable_load(fs, s), 0);
+	assert_int_equal(journal_replay(fs, &n), 0);
+	fs_delete(fs);
+	return n;
+}
+
+static void mount_again(struct corefs *c)
+{
+	const char *why;
+
+	assert_int_equal(pmemfs_mount(c->media, NULL, &c->fs, &why), 0);
+}
+
+/* A record may be replayed until another mount begins, and by none that comes after. */
+static void counts_in_its_mount(void **state)
+{
+	struct corefs *c = *state;
+
+	mk_file(c, ROOT, "one");
+	pmemfs_abandon(c->fs);
+	assert_int_equal(replayable(c), 2); /* the directory and the new inode */
+	assert_int_equal(replayable(c), 2); /* a crash in recovery changes nothing */
+	mount_again(c);
+	pmemfs_abandon(c->fs);
+	assert_int_equal(replayable(c), 0);
+	mount_again(c);
+	assert_int_equal(exists(c, ROOT, "one"), 0);
+}
+
+static uint64_t head_of(struct corefs *c, uint64_t ino)
+{
+	uint64_t slot;
+	le64 head;
+
+	if (itable_find(c->fs, ino, &slot))
+		return 0;
+	memcpy(&head, (char *)c->mem + slot, sizeof(head));
+	return get64(head);
+}
+
+#define FILES 400u	       /* more than the empty table blocks that are kept */
+#define INOS  (4 * FILES + 64) /* numbers that they can have */
+
+/* Its log is stated anew again and again, so that its id runs ahead of the others'. */
+static void wear(struct corefs *c, uint64_t ino)
+{
+	struct pmemfs_attr a = {.mode = 0600};
+
+	for (unsigned k = 0; k < 20000; k++)
+		assert_int_equal(pmemfs_setattr(c->fs, ino, PMEMFS_SET_MODE, &a, NULL), 0);
+}
+
+/* Slots of a table that was given up and grew again have greater log ids than before. */
+static void head_words_are_new(void **state)
+{
+	struct corefs *c = *state;
+	static uint64_t last[INOS];
+	char name[16];
+
+	for (unsigned round = 0; round < 4; round++) {
+		for (unsigned k = 0; k < FILES; k++) {
+			snprintf(name, sizeof(name), "%u", k);
+			uint64_t ino = mk_file(c, ROOT, name), head = head_of(c, ino);
+			assert_in_range(ino, 1, INOS - 1);
+			assert_true(head_valid(head));
+			assert_true(head_id(head) > last[ino]);
+			last[ino] = head_id(head);
+			if (k % 100 == 99)
+				wear(c, ino);
+		}
+		for (uint64_t ino = 2; ino < INOS; ino++)
+			last[ino] = MAX(last[ino], head_id(head_of(c, ino)));
+		for (unsigned k = 0; k < FILES; k++) {
+			snprintf(name, sizeof(name), "%u", k);
+			assert_int_equal(pmemfs_unlink(c->fs, ROOT, name), 0);
+		}
+		if (round % 2)
+			corefs_remount(c, round == 1);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    CORE_TEST(counts_in_its_mount),
+	    CORE_TEST(head_words_are_new),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
