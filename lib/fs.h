@@ -41,8 +41,8 @@ int super_read(struct media *m, struct pmemfs_super *ret, unsigned *ret_ok,
  */
 int super_write(struct media *m, struct pmemfs_super *sb);
 
-/* Makes an empty root directory in the slot, whose log has that id; durable. */
-int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id);
+/* Makes an empty root directory in the slot at byte off, whose log has that id; durable. */
+int super_write_root(struct pmemfs *fs, uint64_t off, uint64_t id);
 
 /* The seed of everything that belongs to this filesystem. */
 uint64_t super_seed(const struct pmemfs_super *sb);
@@ -416,8 +416,8 @@ uint64_t itable_next_used(struct pmemfs *fs, uint64_t from);
 int itable_alloc(struct pmemfs *fs, unsigned shard, uint64_t *ret_ino, uint64_t *ret_slot,
 		 uint64_t *ret_head);
 void itable_free(struct pmemfs *fs, uint64_t ino);
-/* Stores n table blocks of free slots, whose log id is `id`, at byte off; not fenced. */
-void itable_write_free(struct pmemfs *fs, uint64_t off, uint64_t n, uint64_t id);
+/* A table block of free slots, whose log id is `id`. */
+void itable_free_slots(struct pmemfs_slot ret[PMEMFS_SLOTS_PER_BLOCK], uint64_t id);
 /* Gives table blocks without inodes back to the free space. all: keep none. */
 int itable_trim(struct pmemfs *fs, unsigned shard, bool all);
 /* At recovery: the scan saw a used slot; it saw them all. */

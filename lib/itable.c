@@ -213,14 +213,11 @@ static uint64_t find_gap(const struct itable *t, uint64_t max, uint64_t *ret_n)
 	return k;
 }
 
-void itable_write_free(struct pmemfs *fs, uint64_t off, uint64_t n, uint64_t id)
+void itable_free_slots(struct pmemfs_slot ret[PMEMFS_SLOTS_PER_BLOCK], uint64_t id)
 {
-	struct pmemfs_slot block[PMEMFS_SLOTS_PER_BLOCK] = {0};
-
+	memset(ret, 0, PMEMFS_BLOCK_SIZE);
 	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++)
-		block[i].head = put64(head_make(HEAD_FREE, id));
-	for (uint64_t k = 0; k < n; k++)
-		media_copy(fs->media, off + k * PMEMFS_BLOCK_SIZE, block, sizeof(block));
+		ret[i].head = put64(head_make(HEAD_FREE, id));
 }
 
 /*
@@ -229,6 +226,7 @@ void itable_write_free(struct pmemfs *fs, uint64_t off, uint64_t n, uint64_t id)
  */
 static int grow(struct pmemfs *fs, struct itable *t)
 {
+	struct pmemfs_slot slots[PMEMFS_SLOTS_PER_BLOCK];
 	struct pmemfs_extent e;
 	uint64_t n, block, first = find_gap(t, GROW_BLOCKS, &n);
 	int err = alloc_contig(fs, n, 0, &block);
@@ -239,7 +237,9 @@ static int grow(struct pmemfs *fs, struct itable *t)
 	}
 	if (err)
 		return err;
-	itable_write_free(fs, block * PMEMFS_BLOCK_SIZE, n, atomic_fetch_add(&fs->next_id, 1));
+	itable_free_slots(slots, atomic_fetch_add(&fs->next_id, 1));
+	for (uint64_t k = 0; k < n; k++)
+		media_copy(fs->media, (block + k) * PMEMFS_BLOCK_SIZE, slots, sizeof(slots));
 	e.where = put64(first << 20 | n);
 	e.what = put64((uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block);
 	err = change_table(fs, t, &e, 1, 0, true);

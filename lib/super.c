@@ -422,28 +422,28 @@ static int write_saved(struct pmemfs *fs, uint64_t used)
 	return r;
 }
 
-/* Puts the inode into the slot. */
-static int write_slot(struct pmemfs *fs, struct inode *i, uint64_t id)
+/* Writes len bytes of a table block, whose first slot is the inode's; the others are in it. */
+static int write_slot(struct pmemfs *fs, struct inode *i, uint64_t id, struct pmemfs_slot *slot,
+		      size_t len)
 {
-	struct pmemfs_slot slot = {0};
 	uint64_t head = head_make(1, id);
 	struct rangemap map = {0};
 	struct log log = {0};
-	int r = log_rewrite(fs, i, head, false, 0, slot.area[0], &log, &map);
+	int r = log_rewrite(fs, i, head, false, 0, slot->area[0], &log, &map);
 
 	if (r)
 		return r;
 	log_free(&log);
 	rangemap_free(&map);
-	slot.head = put64(head);
-	media_copy(fs->media, i->slot, &slot, sizeof(slot));
+	slot->head = put64(head);
+	media_copy(fs->media, i->slot, slot, len);
 	return 0;
 }
 
-static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, uint64_t slot,
-		      uint64_t id)
+static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, uint64_t off,
+		      uint64_t id, struct pmemfs_slot *slot, size_t len)
 {
-	struct inode *i = inode_new(PMEMFS_ROOT_INO, slot);
+	struct inode *i = inode_new(PMEMFS_ROOT_INO, off);
 	struct timespec now = {.tv_sec = get64(fs->sb.created)};
 	int r;
 
@@ -454,15 +454,16 @@ static int write_root(struct pmemfs *fs, const struct pmemfs_format_options *o, 
 	i->attr.atime = i->attr.mtime = i->attr.ctime = i->attr.btime = now;
 	i->parent = PMEMFS_ROOT_INO;
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
-	r = write_slot(fs, i, id);
+	r = write_slot(fs, i, id, slot, len);
 	inode_delete(i);
 	return r;
 }
 
-int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id)
+int super_write_root(struct pmemfs *fs, uint64_t off, uint64_t id)
 {
+	struct pmemfs_slot slot = {0};
 	static const struct pmemfs_format_options plain;
-	int r = write_root(fs, &plain, slot, id);
+	int r = write_root(fs, &plain, off, id, &slot, sizeof(slot));
 
 	return r ? r : media_fence(fs->media);
 }
@@ -471,13 +472,16 @@ int super_write_root(struct pmemfs *fs, uint64_t slot, uint64_t id)
 static int write_table_block(struct pmemfs *fs, const struct pmemfs_format_options *o,
 			     uint64_t off)
 {
-	itable_write_free(fs, off, 1, 1);
-	return write_root(fs, o, off, 2);
+	struct pmemfs_slot block[PMEMFS_SLOTS_PER_BLOCK];
+
+	itable_free_slots(block, 1);
+	return write_root(fs, o, off, 1, block, sizeof(block));
 }
 
 /* The header of a shard, whose table has the block `block`, or none (0). */
 static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 {
+	struct pmemfs_slot header[PMEMFS_SLOTS_PER_BLOCK] = {0};
 	struct inode *i = inode_new(PMEMFS_INO_TABLE | shard, super_table_slot(&fs->sb, shard));
 	struct timespec now = {.tv_sec = get64(fs->sb.created)};
 	int r;
@@ -491,10 +495,8 @@ static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 		i->attr.size = PMEMFS_BLOCK_SIZE;
 		rangemap_insert(&i->extents, (struct range){0, 1, what, 0});
 	}
-	r = write_slot(fs, i, 1);
+	r = write_slot(fs, i, 1, header, sizeof(header));
 	inode_delete(i);
-	media_clear(fs->media, super_table_slot(&fs->sb, shard) + PMEMFS_SLOT_SIZE,
-		    PMEMFS_BLOCK_SIZE - PMEMFS_SLOT_SIZE);
 	return r;
 }
 

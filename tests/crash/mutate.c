@@ -42,6 +42,7 @@ static const struct {
      "behind the record in a new segment may be anything: recovery clears it"},
     {"log_rewrite", MEDIA_EV_FLUSH, MUT_DELAY, 1,
      "behind the last record of a new log may be anything: recovery clears it"},
+    {"replay_slot", MEDIA_EV_FLUSH, MUT_DELAY, 1, "the same, behind a log that was replayed"},
 };
 #define EXPLAINED (sizeof(explained) / sizeof(explained[0]))
 
@@ -99,7 +100,10 @@ static void suite_add_all(struct suite *s, enum family f, uint64_t stride)
 	suite_add(s, f, 0, family_size(f, 0), stride);
 }
 
-/* Each word after a clean remount and after a crash: what unmount and recovery left to them. */
+/*
+ * Each word after a clean remount and after a crash: what unmount and recovery left to them.
+ * And before a remount: what a clean filesystem must not have left of them.
+ */
 static void suite_add_remounted(struct suite *s)
 {
 	for (unsigned i = 0; i < n_words; i++) {
@@ -108,6 +112,8 @@ static void suite_add_remounted(struct suite *s)
 		for (enum start_kind k = START_FRESH; k < STARTS; k += START_AGED) {
 			uint64_t first = ((uint64_t)k * n_words + i) * n_words;
 			suite_add(s, FAMILY_SEQ2, first, first + n_words, 1);
+			first = (uint64_t)k * n_words * n_words + i;
+			suite_add(s, FAMILY_SEQ2, first, first + n_words * n_words, n_words);
 		}
 	}
 }
