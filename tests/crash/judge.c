@@ -468,12 +468,15 @@ static int judge_readonly(struct trial *t, struct crash_state *s, uint64_t *ret_
 /* ---- the whole
  * --------------------------------------------------------------------------------- */
 
-/* What an image under mkfs may be: nothing that mounts. */
+/* What an image under mkfs may be: one without a superblock. */
 static int judge_unmountable(struct trial *t, struct crash_state *s, int r, const char *why)
 {
+	struct pmemfs_info info;
+	const char *none;
+
 	explore_recovered(s);
 	s->digest = DIGEST_NONE;
-	if (t->formatting && s->inside)
+	if (t->formatting && s->inside && pmemfs_probe(s->media, &info, &none))
 		return 0;
 	return bad(s, "it does not mount: %s (%s)", strerror(-r), why);
 }
