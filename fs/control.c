@@ -76,13 +76,14 @@ static void reply_scrub(fuse_req_t req, const void *in, size_t in_size, size_t o
 		return;
 	}
 	memcpy(&s, in, sizeof(s));
-	work = (struct pmemfs_scrub){s.next, s.inodes, s.bytes, s.damaged};
+	work = (struct pmemfs_scrub){s.next, s.inodes, s.bytes, s.damaged, s.repaired};
 	pmemfs_scrub(fs_of(req), &work, MIN(s.budget, 16u << 20));
 	pmemfs_statfs(fs_of(req), &space);
 	s = (struct control_scrub){.next = work.next,
 				   .inodes = work.inodes,
 				   .bytes = work.bytes,
 				   .damaged = work.damaged,
+				   .repaired = work.repaired,
 				   .all = space.files - space.ffree};
 	fuse_reply_ioctl(req, 0, &s, sizeof(s));
 }

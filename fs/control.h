@@ -37,8 +37,8 @@ struct control_stats {
  */
 struct control_scrub {
 	uint64_t next, budget;
-	uint64_t inodes, bytes, damaged; /* as in struct pmemfs_scrub */
-	uint64_t all;			 /* inodes in use */
+	uint64_t inodes, bytes, damaged, repaired; /* as in struct pmemfs_scrub */
+	uint64_t all;				   /* inodes in use */
 };
 #define PMEMFS_IOC_SCRUB _IOWR(0xf2, 3, struct control_scrub)
 

@@ -157,6 +157,7 @@ static void print_text(const struct subject *s)
 	       "features:", i->compat, i->incompat, i->ro_compat);
 	print_size("size:", i->size);
 	printf("%-18s %" PRIu32 "\n", "shards:", i->shards);
+	printf("%-18s %s\n", "metadata:", i->replica ? "two copies" : "one copy");
 	printf("%-18s %s\n", "state:", state_text(i));
 	printf("%-18s %s\n", "superblock:", super_text(i));
 	print_space(i);
@@ -254,6 +255,7 @@ static void print_json(const struct subject *s)
 	add_number(o, "ro_compat", i->ro_compat);
 	add_number(o, "size", i->size);
 	add_number(o, "shards", i->shards);
+	json_object_object_add(o, "replica", json_object_new_boolean(i->replica));
 	add_bool(o, "clean", i->clean);
 	add_bool(o, "error", i->error);
 	add_bool(o, "primary_ok", i->primary_ok);

@@ -37,8 +37,8 @@ static int print_help(FILE *to, int code)
 	fputs("usage: pmemfs scrub [-jq] [-r MIB] [-f INODE] MOUNTPOINT\n\n"
 	      "Verifies the superblock, the log of every inode and all data of a mounted "
 	      "filesystem\n"
-	      "against their checksums. What is damaged is counted here and named in the "
-	      "system's log.\n\n"
+	      "against their checksums. Damaged copies of metadata are restored from the other "
+	      "one; what\nelse is damaged is counted here and named in the system's log.\n\n"
 	      "  -r, --rate=MIB    so many MiB a second at most (default: no limit)\n"
 	      "  -f, --from=INODE  go on there, as an interrupted scrub says\n"
 	      "  -q, --quiet       no progress\n"
@@ -95,6 +95,7 @@ static void print_result(const struct options *o, const struct control_scrub *s,
 		json_object_object_add(r, "inodes", json_object_new_uint64(s->inodes));
 		json_object_object_add(r, "bytes", json_object_new_uint64(s->bytes));
 		json_object_object_add(r, "damaged", json_object_new_uint64(s->damaged));
+		json_object_object_add(r, "repaired", json_object_new_uint64(s->repaired));
 		json_object_object_add(r, "seconds", json_object_new_double(took));
 		puts(json_object_to_json_string_ext(r, JSON_C_TO_STRING_PRETTY |
 							   JSON_C_TO_STRING_NOSLASHESCAPE));
@@ -103,6 +104,8 @@ static void print_result(const struct options *o, const struct control_scrub *s,
 	}
 	printf("%s: %" PRIu64 " inodes, %s verified in %.1f s, ", o->point, s->inodes,
 	       tool_size(s->bytes, bytes), took);
+	if (s->repaired)
+		printf("copies of %" PRIu64 " inodes' metadata restored, ", s->repaired);
 	if (s->damaged)
 		printf("%" PRIu64 " damaged: the system's log names them; unmount and run "
 		       "fsck.pmemfs\n",

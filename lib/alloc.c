@@ -55,7 +55,7 @@ void extvec_done(struct extvec *x)
 uint64_t alloc_reserve(const struct pmemfs *fs)
 {
 	return 16 + fs->blocks / 1024 +
-	       atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed) * 2 /
+	       atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed) * 2 * fs->copies /
 		   PMEMFS_BLOCK_SIZE;
 }
 

@@ -34,6 +34,7 @@ enum check_code {
 	CHECK_SIZE = 310,	   /* a size where none belongs */
 	CHECK_DIR_NLINK = 311,	   /* a directory stores a link count other than 0 and 1 */
 	CHECK_ORPHAN = 312,	   /* clean, but an inode without names or users */
+	CHECK_COPY = 315,	   /* one copy of a log or head word is damaged */
 	CHECK_HEADER = 313,	   /* bytes beside the table inode in a shard header */
 	CHECK_TABLE_KIND = 314,	   /* a table inode is no plain file */
 	CHECK_TABLE_IO = 315,	   /* a block of an inode table cannot be read */
@@ -108,7 +109,7 @@ struct check_table {
 enum fix_kind {		      /* in the order in which they are carried out */
 		FIX_RESERVED, /* clear the reserved bytes of the slot at `arg` */
 		FIX_HEADER, /* clear what stands beside the table inode in the block at `arg` */
-		FIX_TAIL,   /* clear what stands after the log's end */
+		FIX_TAIL,   /* clear what stands after the log's end, restore damaged copies */
 		FIX_IN_PLACE = FIX_TAIL, /* up to here no space is needed */
 		FIX_RESTATE,		 /* write the log anew, with what is wrong corrected */
 		FIX_ENTRY,	/* remove the entry with cookie `arg` of directory ino */
@@ -196,10 +197,10 @@ void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t
 /* What a crash leaves: put right without a word when anything is. */
 void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino);
 /*
- * At once: ends a log at `off`, in its segment that ends at `end`; frees the slot of an inode
+ * At once: ends a log at `off`, in its last segment; frees the slot of an inode
  * whose log cannot be read (head: its word, 0: it is damaged), or makes an empty root.
  */
-int check_cut_log(struct check *c, uint64_t off, uint64_t end);
+int check_cut_log(struct check *c, const struct log *l, uint64_t off);
 int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head);
 /* Carries out what was agreed to. */
 int check_repair(struct check *c);

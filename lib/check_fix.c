@@ -48,14 +48,14 @@ void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino)
 
 /* ---- at once ---- */
 
-int check_cut_log(struct check *c, uint64_t off, uint64_t end)
+int check_cut_log(struct check *c, const struct log *l, uint64_t off)
 {
 	int r = check_dirty(c);
 
 	c->agreed--; /* it is not waiting for the others */
 	if (r)
 		return r;
-	media_clear(c->m, off, end - off);
+	meta_clear(c->fs, off, l->mirror, l->end - off);
 	return media_fence(c->m);
 }
 
@@ -70,8 +70,7 @@ int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head)
 		return r;
 	if (ino == PMEMFS_ROOT_INO)
 		return super_write_root(c->fs, slot, id);
-	media_store8(c->m, slot, head_make(HEAD_FREE, id));
-	media_flush(c->m, slot, 8);
+	meta_head(c->fs, slot, head_make(HEAD_FREE, id));
 	return media_fence(c->m);
 }
 
@@ -85,15 +84,14 @@ static int fix_tail(struct check *c, uint64_t ino)
 	uint64_t slot;
 	int r;
 
-	if (ino & PMEMFS_INO_TABLE)
-		return log_clear_tail(c->fs,
-				      &c->fs->shard[ino & ~PMEMFS_INO_TABLE].table.inode->log);
-	if (!check_find(c, ino, &slot))
+	if (itable_find(c->fs, ino, &slot))
 		return -ESTALE;
 	i = inode_new(ino, slot);
-	r = inode_read(c->fs, i, &end);
+	r = inode_read(c->fs, i, true, &end);
 	if (!r)
-		r = log_clear_tail(c->fs, &i->log);
+		r = log_note_tail(c->fs, &i->log);
+	if (!r || r == -ESTALE)
+		r = log_mend(c->fs, &i->log);
 	inode_delete(i);
 	return r;
 }

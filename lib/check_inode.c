@@ -120,7 +120,7 @@ static int read_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
 	struct reading *rd = arg;
 	int r;
 
-	rd->last = off;
+	rd->last = rd->inode->log.pos - rec_len(rec); /* in the first copy */
 	r = inode_apply(rd->c->fs, rd->inode, rec, off, NULL);
 	rd->failed = r;
 	if (!r && !rd->reserved && !record_clean(rd, rec))
@@ -132,7 +132,7 @@ int check_read(struct check *c, uint64_t ino, uint64_t slot, struct inode **ret)
 {
 	struct inode *i = inode_new(ino, slot);
 	enum log_end end;
-	int r = inode_read(c->fs, i, &end);
+	int r = inode_read(c->fs, i, true, &end);
 
 	if (r || end == LOG_DAMAGED) {
 		inode_delete(i);
@@ -169,14 +169,14 @@ static bool bad_inode(struct check *c, uint64_t ino, struct check_inode *ci,
 	return false;
 }
 
-/* Nothing but zeros from the log's end to its segment's? */
-static int tail_is_zero(struct check *c, const struct log *l, bool *ret)
+/* Nothing but zeros from the log's end to its segment's, in the copy that far behind? */
+static int tail_is_zero(struct check *c, const struct log *l, uint64_t shift, bool *ret)
 {
 	uint8_t buf[PMEMFS_BLOCK_SIZE];
 	bool zero = true;
 
-	for (uint64_t off = l->pos; off < l->end && zero;) {
-		size_t len = MIN(sizeof(buf), l->end - off);
+	for (uint64_t off = l->pos + shift; off < l->end + shift && zero;) {
+		size_t len = MIN(sizeof(buf), l->end + shift - off);
 		int r = media_read(c->m, off, buf, len);
 
 		if (r)
@@ -188,19 +188,34 @@ static int tail_is_zero(struct check *c, const struct log *l, bool *ret)
 	return 0;
 }
 
-/* After a crash the tail is cleared as recovery would, unasked: it is no damage. */
-static int check_tail(struct check *c, struct inode *i)
+/* After a crash the log is mended as recovery would, unasked: it is no damage. */
+static void mend_later(struct check *c, enum check_code code, uint64_t ino, uint64_t off)
 {
-	struct problem p = {.code = CHECK_LOG_TAIL, .ino = i->ino, .off = i->log.pos};
-	bool zero;
-	int r = tail_is_zero(c, &i->log, &zero);
-
-	if (r || zero)
-		return r;
 	if (!c->was_clean)
-		check_fix_quietly(c, FIX_TAIL, i->ino);
-	else if (check_problem(c, &p))
-		check_fix_later(c, FIX_TAIL, i->ino, 0);
+		check_fix_quietly(c, FIX_TAIL, ino);
+	else if (check_problem(c, &(struct problem){.code = code, .ino = ino, .off = off}))
+		check_fix_later(c, FIX_TAIL, ino, 0);
+}
+
+/* Copies that are not alike, and what stands behind the log's end. */
+static int check_copies(struct check *c, struct inode *i)
+{
+	struct log *l = &i->log;
+	bool zero, other = true;
+	int r = tail_is_zero(c, l, 0, &zero);
+
+	if (r && !l->mirror)
+		return r;
+	zero &= !r;
+	if (l->mirror && tail_is_zero(c, l, l->mirror, &other))
+		other = false;
+	log_note_heads(c->fs, i->slot, l);
+	if (!zero && (!other || !l->mirror))
+		mend_later(c, CHECK_LOG_TAIL, i->ino, l->pos);
+	else if (l->fixes)
+		mend_later(c, CHECK_COPY, i->ino, l->fix[0].to);
+	else if (!zero || !other)
+		mend_later(c, CHECK_COPY, i->ino, zero ? l->pos + l->mirror : l->pos);
 	return 0;
 }
 
@@ -272,7 +287,7 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 
 	*rd = (struct reading){.c = c, .inode = i, .last = start};
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
-	r = log_walk(c->fs, i->ino, i->slot, head, read_record, rd, &i->log, &end);
+	r = log_walk(c->fs, i->ino, i->slot, head, true, read_record, rd, &i->log, &end);
 	cut = rd->failed ? rd->last : i->log.pos;
 	damaged = !r && end == LOG_DAMAGED;
 	if (!r && i->log.seq > 1 && !damaged) {
@@ -290,7 +305,7 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 	} else {
 		mend = bad_inode(c, i->ino, ci, damaged ? CHECK_LOG_DAMAGED : CHECK_LOG_SENSE,
 				 damaged ? cut : rd->last, 0);
-		r = mend ? check_cut_log(c, cut, i->log.end) : 0;
+		r = mend ? check_cut_log(c, &i->log, cut) : 0;
 	}
 	if (r)
 		bad_inode(c, i->ino, ci, CHECK_INODE_IO, cut, r);
@@ -313,7 +328,7 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 			check_problem(c, &(struct problem){.code = CHECK_TABLE_KIND,
 							   .num = ino & ~PMEMFS_INO_TABLE});
 		check_attr(c, i, &rd);
-		r = check_tail(c, i);
+		r = check_copies(c, i);
 		if (r) {
 			bad_inode(c, ino, ci, CHECK_INODE_IO, i->log.pos, r);
 			c->names_unknown |= inode_is_dir(i);
@@ -330,22 +345,44 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 
 /* ---- slots ---- */
 
-static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+static void check_reserved(struct check *c, uint64_t ino, uint64_t slot)
 {
 	struct problem p = {.code = CHECK_SLOT_RESERVED, .ino = ino, .off = slot + 8};
-	struct pmemfs_slot s;
-	uint64_t head;
-	int r = media_read(c->m, slot, &s, 16);
+	le64 word;
 
-	if (r) {
-		bad_inode(c, ino, ci, CHECK_INODE_IO, slot, r);
+	if (media_read(c->m, slot + 8, &word, sizeof(word)))
+		return; /* whoever reads the head word finds out */
+	if (get64(word) && check_problem(c, &p))
+		check_fix_later(c, FIX_RESERVED, ino, slot);
+}
+
+/* Of two words that look good the one whose log is. */
+static uint64_t choose_head(struct check *c, uint64_t ino, uint64_t slot, uint64_t head)
+{
+	struct inode *i = inode_new(ino, slot);
+	enum log_end end;
+	int r = inode_read(c->fs, i, true, &end);
+
+	if (!r)
+		head = i->log.head;
+	inode_delete(i);
+	return head;
+}
+
+static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+{
+	uint64_t head[2];
+	bool alike;
+	int n = head_read(c->fs, slot, true, head, &alike), r;
+
+	if (n < 0 && n != -EUCLEAN) {
+		bad_inode(c, ino, ci, CHECK_INODE_IO, slot, n);
 		c->names_unknown = true;
 		return 0;
 	}
-	head = get64(s.head);
-	if (get64(s.reserved) && check_problem(c, &p))
-		check_fix_later(c, FIX_RESERVED, ino, slot);
-	if (!head_valid(head)) {
+	for (unsigned copy = 0; copy < c->fs->copies; copy++)
+		check_reserved(c, ino, slot + copy * c->fs->mirror);
+	if (n < 0) {
 		if (bad_inode(c, ino, ci, CHECK_HEAD, slot, 0)) {
 			r = check_give_up(c, ino, slot, 0);
 			if (!r)
@@ -355,15 +392,18 @@ static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check
 		c->names_unknown = true;
 		return 0;
 	}
-	if (head_where(head) == HEAD_FREE)
-		return 0;
-	return check_used(c, ino, slot, head, ci);
+	if (n == 2)
+		head[0] = choose_head(c, ino, slot, head[0]);
+	if (head_where(head[0]) != HEAD_FREE)
+		return check_used(c, ino, slot, head[0], ci);
+	if (!alike)
+		mend_later(c, CHECK_COPY, ino, slot);
+	return 0;
 }
 
-/* The slots that the header's first block does not use. */
-static void check_header(struct check *c, unsigned shard)
+/* The slots that the header's first block, or its copy, does not use. */
+static void check_header(struct check *c, unsigned shard, uint64_t off)
 {
-	uint64_t off = super_table_slot(&c->sb, shard);
 	uint8_t block[PMEMFS_BLOCK_SIZE];
 	struct problem p = {.code = CHECK_HEADER, .off = off, .num = shard};
 	int r = media_read(c->m, off, block, sizeof(block));
@@ -388,7 +428,8 @@ int check_inodes(struct check *c)
 	int r = 0;
 
 	for (unsigned s = 0; s < c->fs->shards && !r; s++) {
-		check_header(c, s);
+		for (unsigned copy = 0; copy < c->fs->copies; copy++)
+			check_header(c, s, super_table_slot(&c->sb, s) + copy * c->fs->mirror);
 		r = check_table_inode(c, s);
 	}
 	return r ? r : check_each(c, 3, check_slot);

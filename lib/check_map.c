@@ -29,14 +29,15 @@ static void table_make(struct check *c, unsigned shard)
 		 rangemap_find(&c->fs->shard[shard].table.inode->extents, 0, &cur);
 	     r; r = rangemap_next(&c->fs->shard[shard].table.inode->extents, &cur)) {
 		struct check_run *last = t->runs ? &t->run[t->runs - 1] : NULL;
+		uint64_t start = r->start / c->fs->copies, len = r->len / c->fs->copies;
 
-		if (last && last->start + last->len == r->start) {
-			last->len += r->len;
+		if (last && last->start + last->len == start) {
+			last->len += len;
 		} else {
 			t->run = grow_array(t->run, &t->cap, t->runs + 1, sizeof(t->run[0]));
-			t->run[t->runs++] = (struct check_run){r->start, r->len, blocks};
+			t->run[t->runs++] = (struct check_run){start, len, blocks};
 		}
-		blocks += r->len;
+		blocks += len;
 	}
 	t->n = blocks * PMEMFS_SLOTS_PER_BLOCK;
 	t->v = xcalloc(MAX(t->n, 1u), sizeof(t->v[0]));
@@ -48,7 +49,7 @@ int check_map_make(struct check *c)
 	check_own(c, PMEMFS_SB_BLOCK, 1);
 	check_own(c, PMEMFS_SB_REPLICA, 1);
 	check_own(c, super_shard_header(&c->sb, 0),
-		  (uint64_t)c->fs->shards * PMEMFS_SHARD_BLOCKS);
+		  (uint64_t)c->fs->shards * PMEMFS_SHARD_BLOCKS * c->fs->copies);
 	c->table = xcalloc(c->fs->shards, sizeof(c->table[0]));
 	for (unsigned s = 0; s < c->fs->shards; s++)
 		table_make(c, s);
@@ -87,9 +88,10 @@ static const struct check_run *find_run(const struct check_table *t, uint64_t bl
 static uint64_t slot_at(struct check *c, unsigned shard, uint64_t block, unsigned k)
 {
 	struct range_cursor cur;
-	const struct range *r =
-	    rangemap_find(&c->fs->shard[shard].table.inode->extents, block, &cur);
+	const struct range *r;
 
+	block *= c->fs->copies;
+	r = rangemap_find(&c->fs->shard[shard].table.inode->extents, block, &cur);
 	return (range_block(r) + block - r->start) * PMEMFS_BLOCK_SIZE + k * PMEMFS_SLOT_SIZE;
 }
 

@@ -48,6 +48,9 @@ static const struct row rows[] = {
 	{CHECK_HEAD,
 	 "Inode %i: the head word of its log (byte %o, block %b) is damaged",
 	 "Give the inode up", false, STRUCTURE},
+	{CHECK_COPY,
+	 "Inode %i: a copy of its metadata (byte %o, block %b) is damaged, the other is good",
+	 "Restore it", true, BOOKS},
 	{CHECK_LOG_DAMAGED,
 	 "Inode %i: a record of its log (byte %o, block %b) is damaged, later ones "
 	 "are good",

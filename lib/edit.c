@@ -117,7 +117,6 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	const struct range *r = mapping(i, b);
 	uint32_t valid = data_valid(i->attr.size, b);
 	uint64_t block;
-	le64 csum;
 	int err;
 
 	if (!is_written(r) || !valid) {
@@ -127,16 +126,9 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	block = range_block(r) + (b - r->start);
 	err = media_read(fs->media, block * PMEMFS_BLOCK_SIZE, dst, valid);
 	if (!err)
-		err = media_read(fs->media, r->csum + 8 * (b - r->start), &csum, sizeof(csum));
+		err = file_judge(fs, i, r, b, hash64(dst, valid, data_seed(fs, block)));
 	if (err)
 		return err;
-	if (get64(csum) != hash64(dst, valid, data_seed(fs, block))) {
-		fs_report(fs, 0,
-			  "inode %llu: block %llu (of the device: %llu) fails its checksum",
-			  (unsigned long long)i->ino, (unsigned long long)b,
-			  (unsigned long long)block);
-		return -EIO;
-	}
 	if (len > valid)
 		memset((char *)dst + valid, 0, len - valid);
 	return 0;

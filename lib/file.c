@@ -177,10 +177,39 @@ static void iov_zeros(struct iovs *x, uint64_t len)
 	}
 }
 
-static int bad_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint64_t block)
+/* The checksum in the log is damaged: its copy decides, and the log is mended by it. */
+static bool copy_says(struct pmemfs *fs, const struct inode *i, uint64_t csum, uint64_t hash)
 {
+	uint64_t other = log_other_copy(fs, i->slot, &i->log, csum);
+	enum log_end end;
+	struct log l;
+	le64 sum;
+
+	if (!other || media_read(fs->media, other, &sum, sizeof(sum)) || get64(sum) != hash)
+		return false;
+	fs_report(fs, 1, "inode %llu: a copy of its metadata is damaged",
+		  (unsigned long long)i->ino);
+	if (!atomic_load(&fs->readonly)) {
+		if (!log_walk(fs, i->ino, i->slot, i->log.head, true, NULL, NULL, &l, &end))
+			log_mend(fs, &l);
+		log_free(&l);
+	}
+	return true;
+}
+
+int file_judge(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+	       uint64_t hash)
+{
+	uint64_t csum = r->csum + 8 * (b - r->start);
+	le64 sum;
+
+	if (!media_read(fs->media, csum, &sum, sizeof(sum)) && get64(sum) == hash)
+		return 0;
+	if (copy_says(fs, i, csum, hash))
+		return 0;
 	fs_report(fs, 0, "inode %llu: block %llu (of the device: %llu) fails its checksum",
-		  (unsigned long long)i->ino, (unsigned long long)b, (unsigned long long)block);
+		  (unsigned long long)i->ino, (unsigned long long)b,
+		  (unsigned long long)(range_block(r) + (b - r->start)));
 	return -EIO;
 }
 
@@ -191,7 +220,8 @@ int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r,
 
 	while (b < end) {
 		uint64_t n = MIN(end - b, ARRAY_LEN(csum)), hash;
-		int err = media_read(fs->media, r->csum + 8 * (b - r->start), csum, n * 8);
+		bool read = !media_read(fs->media, r->csum + 8 * (b - r->start), csum, n * 8);
+		int err = 0;
 
 		for (uint64_t k = 0; k < n && !err; k++, b++) {
 			uint64_t block = range_block(r) + (b - r->start);
@@ -199,8 +229,8 @@ int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r,
 			err = media_hash(fs->media, block * PMEMFS_BLOCK_SIZE,
 					 data_valid(i->attr.size, b), data_seed(fs, block),
 					 &hash);
-			if (!err && hash != get64(csum[k]))
-				err = bad_block(fs, i, b, block);
+			if (!err && !(read && hash == get64(csum[k])))
+				err = file_judge(fs, i, r, b, hash);
 		}
 		if (err)
 			return err;

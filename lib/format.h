@@ -61,14 +61,16 @@ static inline le64 put64(uint64_t v)
 
 /* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) ---- */
 
-#define PMEMFS_MAGIC	      0x31303053464d4550ull /* "PEMFS001" on media */
-#define PMEMFS_VERSION	      2u
-#define PMEMFS_SB_BLOCK	      0u
-#define PMEMFS_SB_REPLICA     511u
-#define PMEMFS_LABEL_MAX      32
-#define PMEMFS_INCOMPAT_KNOWN 0ull
-#define PMEMFS_ROCOMPAT_KNOWN 0ull
-#define PMEMFS_COMPAT_KNOWN   0ull
+#define PMEMFS_MAGIC	  0x31303053464d4550ull /* "PEMFS001" on media */
+#define PMEMFS_VERSION	  2u
+#define PMEMFS_SB_BLOCK	  0u
+#define PMEMFS_SB_REPLICA 511u
+#define PMEMFS_LABEL_MAX  32
+/* Every block of metadata has a copy; see pmemfs_link, and FORMAT.md. */
+#define PMEMFS_INCOMPAT_REPLICA 1ull
+#define PMEMFS_INCOMPAT_KNOWN	PMEMFS_INCOMPAT_REPLICA
+#define PMEMFS_ROCOMPAT_KNOWN	0ull
+#define PMEMFS_COMPAT_KNOWN	0ull
 
 /* sb.state */
 #define PMEMFS_STATE_CLEAN 1u /* unmounted; the saved counters and free list are true */
@@ -116,10 +118,11 @@ struct pmemfs_super {
 	le64 checksum; /* XXH3-64 of all that stands before it, seed 0 */
 };
 
-/* ---- shard header: 9 blocks each, one after another from sb.shard_start ---- */
+/* ---- shard header: 9 blocks each (with replicas 18), one after another from sb.shard_start
+ * ---- */
 
 #define PMEMFS_JOURNAL_SLOTS 8u
-#define PMEMFS_SHARD_BLOCKS  (1u + PMEMFS_JOURNAL_SLOTS) /* block 0: inode table's inode */
+#define PMEMFS_SHARD_BLOCKS  (1u + PMEMFS_JOURNAL_SLOTS) /* first the inode table's inode */
 
 /* ---- inode slot ---- */
 
@@ -306,7 +309,8 @@ struct pmemfs_jentry {
 	le64 from;  /* the inode's head word before (append: and after) */
 	le64 where; /* append: byte offset; switch: the new head word */
 	le32 len;   /* bytes that follow, padded to 8 */
-	le32 type;
+	le16 type;
+	le16 mirror; /* append: blocks from `where` to its copy, 0: there is none */
 };
 
 /* ---- saved free list: blocks in free space, a chain from sb.saved_list ---- */

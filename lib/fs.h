@@ -50,6 +50,9 @@ uint64_t super_seed(const struct pmemfs_super *sb);
 /* The log id that new slots of this mount begin with. */
 uint64_t super_first_id(const struct pmemfs_super *sb);
 
+/* Copies of metadata: 1, or 2 with replicas. */
+unsigned super_copies(const struct pmemfs_super *sb);
+
 /* First block of a shard's header, and the number of blocks that one shard's space spans. */
 uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard);
 uint64_t super_shard_span(const struct pmemfs_super *sb);
@@ -114,18 +117,24 @@ static inline uint64_t slot_area(uint64_t slot, unsigned where)
 #define LOG_LINK_SIZE ((uint32_t)sizeof(struct pmemfs_link))
 
 struct log {
-	uint64_t head;	/* the word in the slot */
-	uint64_t seed;	/* of the records' checksums */
-	uint64_t pos;	/* byte offset where the next record goes */
-	uint64_t end;	/* end of the segment, room for the link included */
-	uint64_t bytes; /* of records so far */
-	uint32_t seq;	/* of the next record */
+	uint64_t head;	 /* the word in the slot */
+	uint64_t seed;	 /* of the records' checksums */
+	uint64_t pos;	 /* byte offset where the next record goes */
+	uint64_t end;	 /* end of the segment, room for the link included */
+	uint64_t mirror; /* bytes from pos to the same place in the copy, 0: there is none */
+	uint64_t bytes;	 /* of records so far */
+	uint32_t seq;	 /* of the next record */
 	uint32_t nseg;
 	struct log_seg {
 		uint64_t block;
-		uint32_t blocks;
+		uint32_t blocks; /* all, copy included */
 	} * seg;
 	size_t segcap;
+	struct log_fix { /* what a walk found to be bad in one copy, and good in the other */
+		uint64_t to, from; /* from 0: zeros belong there */
+		uint64_t len;
+	} * fix;
+	size_t fixes, fixcap;
 };
 
 uint64_t log_seed(const struct pmemfs *fs, uint64_t ino, uint64_t head);
@@ -149,13 +158,37 @@ enum log_end {
  * verifies (a copy in DRAM; off: where it stands); fn's negative errno ends the walk and is
  * returned. Fills *ret so that the log can be appended to. -EIO: the medium failed. -EUCLEAN: a
  * link leads nowhere. Bounded by the size of the medium.
+ *
+ * With replicas a record counts if one of its copies verifies. The second is looked at where
+ * the first does not, so always at the end; `both`: everywhere. What is to be mended is in
+ * ret->fix.
  */
 typedef int (*log_fn)(void *arg, const struct pmemfs_rec *rec, uint64_t off);
-int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn,
-	     void *arg, struct log *ret, enum log_end *ret_end);
+int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, bool both,
+	     log_fn fn, void *arg, struct log *ret, enum log_end *ret_end);
 void log_free(struct log *l);
-/* Zeroes what follows the log's end in its segment: after a torn append. Durable on return. */
-int log_clear_tail(struct pmemfs *fs, const struct log *l);
+/* Notes that one of the copies is to be mended. */
+void log_note_fix(struct log *l, uint64_t to, uint64_t from, uint64_t len);
+/*
+ * Mends copies as a walk noted, and forgets that. Durable on return. A crash in between leaves
+ * them as they were or mended. Negative errno: the medium failed.
+ */
+int log_mend(struct pmemfs *fs, struct log *l);
+/* Notes for log_mend: zeros from the log's end to its segment's, where there are none. */
+int log_note_tail(struct pmemfs *fs, struct log *l);
+/* The same for a copy of the head word that is not l->head; the other one is. */
+void log_note_heads(struct pmemfs *fs, uint64_t slot, struct log *l);
+/* The other copy of what stands at byte offset off of the inode's log; 0: there is none. */
+uint64_t log_other_copy(const struct pmemfs *fs, uint64_t slot, const struct log *l,
+			uint64_t off);
+
+/*
+ * The valid head words of a slot, the one that counts first: the newer, where the copies
+ * differ. `both`: looks at the copy also where the first is valid. ret_alike (may be NULL): all
+ * that were looked at are valid and the same. Their number, or negative errno: -EUCLEAN if none
+ * is valid, -EIO.
+ */
+int head_read(struct pmemfs *fs, uint64_t slot, bool both, uint64_t ret[2], bool *ret_alike);
 bool blocks_valid(const struct pmemfs *fs, uint64_t block, uint64_t n);
 
 /* ---- inode (inode.c, icache.c)
@@ -254,8 +287,13 @@ uint64_t inode_state_size(const struct inode *i);
 void inode_clear(struct inode *i);
 struct inode *inode_new(uint64_t ino, uint64_t slot);
 void inode_delete(struct inode *i);
-/* Reads the log into a new inode. 0 or negative errno. ret_end as log_walk. */
-int inode_read(struct pmemfs *fs, struct inode *i, enum log_end *ret_end);
+/*
+ * Reads the log into a new inode; what of its copies is to be mended is in i->log.fix, also for
+ * a slot that is free (-ESTALE). both and ret_end as log_walk. 0 or negative errno.
+ */
+int inode_read(struct pmemfs *fs, struct inode *i, bool both, enum log_end *ret_end);
+/* Mends what the read found, and says so; unless nothing may be written. */
+void inode_mend(struct pmemfs *fs, struct inode *i);
 /* All blocks that the inode owns, data and log. */
 void inode_runs(const struct inode *i, struct extvec *ret);
 void inode_fill_attr(const struct inode *i, struct pmemfs_attr *ret);
@@ -312,10 +350,10 @@ struct txn_part {
 	struct pmemfs_rec *rec; /* NULL: state the inode anew, or free it */
 	enum txn_how how;
 	/* found by txn_place */
-	uint64_t head; /* SWITCH, FREE: the new word */
-	uint64_t seg;  /* SEGMENT: the new segment's first block */
-	uint32_t segblocks;
-	uint64_t at; /* APPEND, SEGMENT: where the record goes */
+	uint64_t head;	    /* SWITCH, FREE: the new word */
+	uint64_t seg;	    /* SEGMENT: the new segment's first block */
+	uint32_t segblocks; /* all, copy included */
+	uint64_t at;	    /* APPEND, SEGMENT: where the record goes */
 	struct pmemfs_link link;
 	struct log newlog; /* SWITCH */
 	struct rangemap newmap;
@@ -379,7 +417,7 @@ struct journal_buf {
 	    __attribute__((aligned(8)));
 };
 void journal_add(struct journal_buf *b, uint64_t ino, uint64_t from, unsigned type,
-		 uint64_t where, const void *bytes, uint32_t len);
+		 uint64_t where, uint64_t mirror, const void *bytes, uint32_t len);
 /* Takes a slot and writes the record; durable on return. The slot is the caller's. */
 int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot);
 /* What the record describes was applied and fenced. */
@@ -455,6 +493,8 @@ struct pmemfs {
 	uint64_t seed;
 	uint64_t blocks;
 	unsigned shards;
+	unsigned copies; /* of metadata: 1 or 2 */
+	uint64_t mirror; /* bytes from a slot or journal slot to its copy; 0: there is none */
 	struct shard *shard;
 	struct icache_part icache[ICACHE_PARTS];
 	pthread_mutex_t rename;
@@ -468,6 +508,47 @@ struct pmemfs {
 	atomic_bool damaged; /* seen corruption: no writing until fsck */
 	bool was_clean;
 };
+
+/* ---- metadata, which may have a copy ---- */
+
+/* How much of a segment of that many blocks holds records, in bytes, and how far its copy is.
+ */
+static inline uint64_t seg_bytes(const struct pmemfs *fs, uint64_t blocks)
+{
+	return blocks / fs->copies * PMEMFS_BLOCK_SIZE;
+}
+static inline uint64_t seg_mirror(const struct pmemfs *fs, uint64_t blocks)
+{
+	return fs->copies == 1 ? 0 : seg_bytes(fs, blocks);
+}
+
+/*
+ * Stores into both copies, in one epoch: a crash leaves each of them old, new or torn, and one
+ * that is whole counts. mirror: bytes to the copy, 0 if there is none.
+ */
+static inline void meta_copy(struct pmemfs *fs, uint64_t off, uint64_t mirror, const void *src,
+			     size_t len)
+{
+	media_copy(fs->media, off, src, len);
+	if (mirror)
+		media_copy(fs->media, off + mirror, src, len);
+}
+static inline void meta_clear(struct pmemfs *fs, uint64_t off, uint64_t mirror, size_t len)
+{
+	media_clear(fs->media, off, len);
+	if (mirror)
+		media_clear(fs->media, off + mirror, len);
+}
+/* The head word of a slot; flushed. */
+static inline void meta_head(struct pmemfs *fs, uint64_t slot, uint64_t head)
+{
+	media_store8(fs->media, slot, head);
+	media_flush(fs->media, slot, 8);
+	if (fs->mirror) {
+		media_store8(fs->media, slot + fs->mirror, head);
+		media_flush(fs->media, slot + fs->mirror, 8);
+	}
+}
 
 /*
  * The seed of a data block's checksum binds it to filesystem and place. The block that holds
@@ -546,6 +627,12 @@ void edit_abort(struct edit *ed);
 /* Checks blocks [b, end) of the written range r on the medium. -EIO, and it is reported. */
 int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 		uint64_t end);
+/*
+ * Is `hash` the checksum of block b of the written range r? Else -EIO, and it is reported. A
+ * damaged checksum whose copy is right is mended.
+ */
+int file_judge(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+	       uint64_t hash);
 /* Copies block b's first len bytes, verified, to dst; zeros where it is not written. */
 int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len,
 		    void *dst);

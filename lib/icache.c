@@ -120,7 +120,7 @@ static int load(struct pmemfs *fs, struct inode *i)
 
 	pthread_rwlock_wrlock(&i->lock);
 	if (!i->loaded && !i->error) {
-		err = inode_read(fs, i, &end);
+		err = inode_read(fs, i, false, &end);
 		if (!err && end != LOG_CLEAN)
 			err = -EUCLEAN; /* recovery cleared what a crash tears */
 		if (err == -EUCLEAN || err == -EIO) {
@@ -135,6 +135,8 @@ static int load(struct pmemfs *fs, struct inode *i)
 			inode_clear(i);
 			i->loaded = false;
 			i->error = err;
+		} else {
+			inode_mend(fs, i);
 		}
 	}
 	err = i->freed ? -ESTALE : i->error;

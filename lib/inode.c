@@ -460,27 +460,65 @@ static int load_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
 	return inode_apply(l->fs, l->inode, rec, off, NULL);
 }
 
-int inode_read(struct pmemfs *fs, struct inode *i, enum log_end *ret_end)
+static int read_log(struct pmemfs *fs, struct inode *i, uint64_t head, bool both,
+		    enum log_end *ret_end)
 {
 	struct load l = {fs, i};
-	le64 head;
-	int err = media_read(fs->media, i->slot, &head, sizeof(head));
+	int err;
 
-	if (err)
-		return err;
-	if (!head_valid(get64(head)))
-		return -EUCLEAN;
-	i->log.head = get64(head);
-	if (head_where(get64(head)) == HEAD_FREE)
+	i->log.head = head;
+	if (head_where(head) == HEAD_FREE)
 		return -ESTALE;
 	if (!i->dir.next_cookie)
 		i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
-	err = log_walk(fs, i->ino, i->slot, get64(head), load_record, &l, &i->log, ret_end);
+	err = log_walk(fs, i->ino, i->slot, head, both, load_record, &l, &i->log, ret_end);
 	if (!err && (i->log.seq == 1 || (S_ISLNK(i->attr.mode) && !i->target)))
 		err = -EUCLEAN; /* not even the first record */
+	return err;
+}
+
+static void reset(struct inode *i)
+{
+	inode_clear(i);
+	i->attr = (struct pmemfs_attr){.ino = i->attr.ino};
+	i->parent = 0;
+}
+
+int inode_read(struct pmemfs *fs, struct inode *i, bool both, enum log_end *ret_end)
+{
+	uint64_t head[2], first;
+	bool alike;
+	int n = head_read(fs, i->slot, both, head, &alike), err;
+
+	if (n < 0)
+		return n;
+	first = head[0];
+	err = read_log(fs, i, first, both, ret_end);
+	/* A damaged word can look good: what its log says decides. */
+	if (fs->mirror && err != -ESTALE && (err || *ret_end == LOG_DAMAGED)) {
+		n = head_read(fs, i->slot, true, head, &alike);
+		if (n == 2) {
+			reset(i);
+			err = read_log(fs, i, head[head[0] == first], both, ret_end);
+		}
+	}
+	if (!alike && (!err || err == -ESTALE))
+		log_note_heads(fs, i->slot, &i->log);
 	if (!err)
 		i->loaded = true;
 	return err;
+}
+
+void inode_mend(struct pmemfs *fs, struct inode *i)
+{
+	if (!i->log.fixes || atomic_load(&fs->readonly))
+		return;
+	fs_report(
+	    fs, 1,
+	    "inode %llu (block %llu): a copy of its metadata was damaged, and is restored",
+	    (unsigned long long)i->ino, (unsigned long long)(i->slot / PMEMFS_BLOCK_SIZE));
+	if (log_mend(fs, &i->log))
+		fs_damage(fs, "inode %llu: the medium failed", (unsigned long long)i->ino);
 }
 
 void inode_runs(const struct inode *i, struct extvec *ret)

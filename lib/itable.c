@@ -52,8 +52,16 @@ static int set_blocks(struct pmemfs *fs, struct itable *t, uint64_t first, uint6
 		t->n = first + n;
 	}
 	for (uint64_t k = 0; k < n; k++)
-		t->v[first + k] = (struct itblock){.block = block + k};
+		t->v[first + k] = (struct itblock){.block = block + k * fs->copies};
 	return 0;
+}
+
+/* A table block and its copy follow one another, in the file and on the medium. */
+static int set_range(struct pmemfs *fs, struct itable *t, const struct range *r)
+{
+	if (r->start % fs->copies || r->len % fs->copies)
+		return -EUCLEAN;
+	return set_blocks(fs, t, r->start / fs->copies, range_block(r), r->len / fs->copies);
 }
 
 int itable_load(struct pmemfs *fs, unsigned shard)
@@ -64,16 +72,19 @@ int itable_load(struct pmemfs *fs, unsigned shard)
 	int err;
 
 	t->inode = inode_new(PMEMFS_INO_TABLE | shard, super_table_slot(&fs->sb, shard));
-	err = inode_read(fs, t->inode, &end);
+	err = inode_read(fs, t->inode, !fs->was_clean, &end);
 	if (!err && (end == LOG_DAMAGED || (end == LOG_TORN && fs->was_clean)))
 		err = -EUCLEAN;
 	if (err)
 		return err == -ESTALE ? -EUCLEAN : err;
-	if (end == LOG_TORN)
-		err = log_clear_tail(fs, &t->inode->log);
+	if (!fs->was_clean) {
+		err = log_note_tail(fs, &t->inode->log);
+		if (!err && t->inode->log.fixes)
+			err = log_mend(fs, &t->inode->log);
+	}
 	for (const struct range *r = rangemap_find(&t->inode->extents, 0, &c); r && !err;
 	     r = rangemap_next(&t->inode->extents, &c))
-		err = set_blocks(fs, t, r->start, range_block(r), r->len);
+		err = set_range(fs, t, r);
 	return err;
 }
 
@@ -121,29 +132,37 @@ int itable_find(struct pmemfs *fs, uint64_t ino, uint64_t *ret_slot)
 	return 0;
 }
 
-/* Reads which slots of block k are used. Slots with a damaged word count as used. */
-static int learn_block(struct pmemfs *fs, struct itable *t, size_t k)
+/* Is the slot free, by its head word? One that cannot be read, or makes no sense, is not. */
+static bool slot_is_free(struct pmemfs *fs, uint64_t slot, uint64_t *ret_head)
+{
+	uint64_t head[2];
+
+	if (head_read(fs, slot, false, head, NULL) < 0)
+		return false;
+	*ret_head = head[0];
+	return head_where(head[0]) == HEAD_FREE;
+}
+
+static uint64_t slot_of(const struct itblock *b, unsigned k)
+{
+	return b->block * PMEMFS_BLOCK_SIZE + k * PMEMFS_SLOT_SIZE;
+}
+
+/* Reads which slots of block k are used. */
+static void learn_block(struct pmemfs *fs, struct itable *t, size_t k)
 {
 	struct itblock *b = &t->v[k];
+	uint64_t head;
 
 	if (b->known || !b->block)
-		return 0;
+		return;
 	b->used = 0;
-	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++) {
-		le64 head;
-		int err =
-		    media_read(fs->media, b->block * PMEMFS_BLOCK_SIZE + i * PMEMFS_SLOT_SIZE,
-			       &head, sizeof(head));
-
-		if (err)
-			return err;
-		if (!head_valid(get64(head)) || head_where(get64(head)) != HEAD_FREE)
+	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++)
+		if (!slot_is_free(fs, slot_of(b, i), &head))
 			b->used |= 1u << i;
-	}
 	b->known = true;
 	t->empty += !b->used;
 	list_block(t, k);
-	return 0;
 }
 
 uint64_t itable_next_used(struct pmemfs *fs, uint64_t from)
@@ -163,8 +182,10 @@ uint64_t itable_next_used(struct pmemfs *fs, uint64_t from)
 		bool used = false;
 
 		pthread_mutex_lock(&t->lock);
-		if (k < t->n && t->v[k].block && !learn_block(fs, t, k))
+		if (k < t->n && t->v[k].block) {
+			learn_block(fs, t, k);
 			used = t->v[k].used & 1u << index % PMEMFS_SLOTS_PER_BLOCK;
+		}
 		pthread_mutex_unlock(&t->lock);
 		if (used)
 			return ino;
@@ -199,11 +220,12 @@ static int change_table(struct pmemfs *fs, struct itable *t, struct pmemfs_exten
 }
 
 /* The first run of missing blocks, at most max long. */
-static uint64_t find_gap(const struct itable *t, uint64_t max, uint64_t *ret_n)
+static uint64_t find_gap(const struct pmemfs *fs, const struct itable *t, uint64_t max,
+			 uint64_t *ret_n)
 {
 	uint64_t k = 0, n = 0;
 
-	if (rangemap_last(&t->inode->extents) && t->inode->extents.total == t->n)
+	if (rangemap_last(&t->inode->extents) && t->inode->extents.total == t->n * fs->copies)
 		k = t->n; /* no gap: at the end */
 	while (k < t->n && t->v[k].block)
 		k++;
@@ -228,23 +250,23 @@ static int grow(struct pmemfs *fs, struct itable *t)
 {
 	struct pmemfs_slot slots[PMEMFS_SLOTS_PER_BLOCK];
 	struct pmemfs_extent e;
-	uint64_t n, block, first = find_gap(t, GROW_BLOCKS, &n);
-	int err = alloc_contig(fs, n, 0, &block);
+	uint64_t n, block, first = find_gap(fs, t, GROW_BLOCKS, &n);
+	int err = alloc_contig(fs, n * fs->copies, 0, &block);
 
 	if (err && n > 1) {
 		n = 1;
-		err = alloc_contig(fs, n, 0, &block);
+		err = alloc_contig(fs, fs->copies, 0, &block);
 	}
 	if (err)
 		return err;
 	itable_free_slots(slots, atomic_fetch_add(&fs->next_id, 1));
-	for (uint64_t k = 0; k < n; k++)
+	for (uint64_t k = 0; k < n * fs->copies; k++)
 		media_copy(fs->media, (block + k) * PMEMFS_BLOCK_SIZE, slots, sizeof(slots));
-	e.where = put64(first << 20 | n);
+	e.where = put64(first * fs->copies << 20 | n * fs->copies);
 	e.what = put64((uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block);
 	err = change_table(fs, t, &e, 1, 0, true);
 	if (err) {
-		free_blocks(fs, block, n);
+		free_blocks(fs, block, n * fs->copies);
 		return err;
 	}
 	err = set_blocks(fs, t, first, block, n);
@@ -268,8 +290,9 @@ static ssize_t find_room(struct pmemfs *fs, struct itable *t)
 			t->v[k].listed = false;
 			t->nroom--;
 		}
-		if (t->scanned >= t->n || learn_block(fs, t, t->scanned++))
+		if (t->scanned >= t->n)
 			return -1;
+		learn_block(fs, t, t->scanned++);
 	}
 }
 
@@ -279,7 +302,6 @@ static int alloc_in(struct pmemfs *fs, unsigned shard, bool may_grow, uint64_t *
 	struct itable *t = table_of(fs, shard);
 	unsigned bit = 0;
 	ssize_t k;
-	le64 head;
 	int err;
 
 	k = find_room(fs, t);
@@ -293,13 +315,11 @@ static int alloc_in(struct pmemfs *fs, unsigned shard, bool may_grow, uint64_t *
 	}
 	while (t->v[k].used & 1u << bit)
 		bit++;
-	*ret_slot = t->v[k].block * PMEMFS_BLOCK_SIZE + bit * PMEMFS_SLOT_SIZE;
-	err = media_read(fs->media, *ret_slot, &head, sizeof(head));
-	if (err)
-		return err;
+	*ret_slot = slot_of(&t->v[k], bit);
+	if (!slot_is_free(fs, *ret_slot, ret_head))
+		return -EIO;
 	t->empty -= !t->v[k].used;
 	t->v[k].used |= 1u << bit;
-	*ret_head = get64(head);
 	*ret_ino = 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + bit) * fs->shards + shard;
 	return 0;
 }
@@ -328,16 +348,12 @@ static int retire_ids(struct pmemfs *fs, const struct itblock *b)
 	uint64_t next = atomic_load(&fs->next_id);
 
 	for (unsigned i = 0; i < PMEMFS_SLOTS_PER_BLOCK; i++) {
-		le64 head;
-		int err =
-		    media_read(fs->media, b->block * PMEMFS_BLOCK_SIZE + i * PMEMFS_SLOT_SIZE,
-			       &head, sizeof(head));
+		uint64_t head;
 
-		if (err)
-			return err;
-		while (next <= head_id(get64(head)) &&
-		       !atomic_compare_exchange_weak(&fs->next_id, &next,
-						     head_id(get64(head)) + 1))
+		if (!slot_is_free(fs, slot_of(b, i), &head))
+			return -EIO;
+		while (next <= head_id(head) &&
+		       !atomic_compare_exchange_weak(&fs->next_id, &next, head_id(head) + 1))
 			;
 	}
 	return 0;
@@ -366,7 +382,7 @@ static int trim(struct pmemfs *fs, struct itable *t, uint64_t keep)
 				continue;
 			}
 			e[n++] = (struct pmemfs_extent){
-			    put64((uint64_t)(k - 1) << 20 | 1),
+			    put64((k - 1) * fs->copies << 20 | fs->copies),
 			    put64((uint64_t)PMEMFS_EXT_HOLE << RANGE_FLAG_SHIFT)};
 		}
 		if (!n)

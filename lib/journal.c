@@ -19,15 +19,15 @@
 #include "fs.h"
 
 void journal_add(struct journal_buf *b, uint64_t ino, uint64_t from, unsigned type,
-		 uint64_t where, const void *bytes, uint32_t len)
+		 uint64_t where, uint64_t mirror, const void *bytes, uint32_t len)
 {
 	struct pmemfs_jentry *e = (void *)(b->data + b->len);
 	uint32_t padded = ROUND_UP(len, 8u);
 
 	if (b->len + sizeof(*e) + padded > sizeof(b->data))
 		abort(); /* no operation has so much to say */
-	*e = (struct pmemfs_jentry){put64(ino), put64(from), put64(where), put32(len),
-				    put32(type)};
+	*e = (struct pmemfs_jentry){put64(ino), put64(from), put64(where),
+				    put32(len), put16(type), put16(mirror / PMEMFS_BLOCK_SIZE)};
 	if (padded)
 		memset((char *)(e + 1) + padded - 8, 0, 8);
 	if (len)
@@ -74,7 +74,7 @@ int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot)
 					   .mounts = fs->sb.mounts};
 	memcpy(rec.data, b->data, b->len);
 	rec.head.checksum = put64(record_sum(fs, slot->off, &rec.head, b->len));
-	media_copy(fs->media, slot->off, &rec, sizeof(rec.head) + b->len);
+	meta_copy(fs, slot->off, fs->mirror, &rec, sizeof(rec.head) + b->len);
 	err = media_fence(fs->media);
 	if (err) {
 		pthread_mutex_unlock(&slot->lock);
@@ -90,32 +90,37 @@ void journal_release(struct pmemfs *fs, void *slot)
 	pthread_mutex_unlock(&((struct journal_slot *)slot)->lock);
 }
 
+/* Do these bytes lie in blocks that a log can have? */
+static bool bytes_valid(const struct pmemfs *fs, uint64_t off, uint32_t len)
+{
+	uint64_t block = off / PMEMFS_BLOCK_SIZE;
+
+	return block < fs->blocks &&
+	       blocks_valid(fs, block, (off + len - 1) / PMEMFS_BLOCK_SIZE - block + 1);
+}
+
 /* May the entry store there? Its own log's blocks are not known here; the rest is bounds. */
 static bool entry_sane(const struct pmemfs *fs, const struct pmemfs_jentry *e, uint64_t slot)
 {
 	uint64_t where = get64(e->where), area0 = slot_area(slot, 1);
+	uint64_t mirror = get16(e->mirror) * (uint64_t)PMEMFS_BLOCK_SIZE;
 	uint32_t len = get32(e->len);
 
-	if (get32(e->type) == JOURNAL_SWITCH)
+	if (get16(e->type) == JOURNAL_SWITCH)
 		return head_valid(where) && where && len <= PMEMFS_AREA_SIZE &&
 		       (len == 0) == (head_where(where) == HEAD_FREE);
-	if (get32(e->type) != JOURNAL_APPEND || !len || where % 8)
+	if (get16(e->type) != JOURNAL_APPEND || !len || where % 8 || !mirror != !fs->mirror)
 		return false;
 	if (where >= area0 && where + len <= area0 + 2 * PMEMFS_AREA_SIZE)
-		return true;
-	return where < fs->blocks * PMEMFS_BLOCK_SIZE &&
-	       blocks_valid(fs, where / PMEMFS_BLOCK_SIZE,
-			    (where + len - 1) / PMEMFS_BLOCK_SIZE - where / PMEMFS_BLOCK_SIZE +
-				1);
+		return mirror == fs->mirror;
+	return bytes_valid(fs, where, len) && bytes_valid(fs, where + mirror, len);
 }
 
 /* Returns 1 if the entry was stored, 0 if it is a thing of the past, or a negative errno. */
 static int replay_entry(struct pmemfs *fs, const struct pmemfs_jentry *e)
 {
-	uint64_t slot, head, from = get64(e->from), where = get64(e->where);
-	struct media *m = fs->media;
+	uint64_t slot, head[2], from = get64(e->from), where = get64(e->where);
 	uint32_t len = get32(e->len);
-	le64 word;
 	int err = itable_find(fs, get64(e->ino), &slot);
 
 	if (err == -ESTALE)
@@ -124,17 +129,17 @@ static int replay_entry(struct pmemfs *fs, const struct pmemfs_jentry *e)
 		return err;
 	if (!entry_sane(fs, e, slot))
 		return -EUCLEAN;
-	err = media_read(m, slot, &word, sizeof(word));
-	if (err)
+	err = head_read(fs, slot, true, head, NULL);
+	if (err < 0)
 		return err;
-	head = get64(word);
-	if (get32(e->type) == JOURNAL_APPEND) {
-		if (head != from)
+	if (get16(e->type) == JOURNAL_APPEND) {
+		if (head[0] != from)
 			return 0;
-		media_copy(m, where, e + 1, len);
+		meta_copy(fs, where, get16(e->mirror) * (uint64_t)PMEMFS_BLOCK_SIZE, e + 1,
+			  len);
 		return 1;
 	}
-	if (head != from && head != where)
+	if (head[0] != from && head[0] != where)
 		return 0;
 	if (len) {
 		uint64_t area = slot_area(slot, head_where(where));
@@ -144,32 +149,48 @@ static int replay_entry(struct pmemfs *fs, const struct pmemfs_jentry *e)
 		 * An append may have followed the switch: what it wrote must stay. No fence:
 		 * should the word alone be durable, the next replay stores the area again.
 		 */
-		media_copy(m, area, e + 1, len);
-		if (head == from)
-			media_clear(m, area + padded, PMEMFS_AREA_SIZE - padded);
+		meta_copy(fs, area, fs->mirror, e + 1, len);
+		if (head[0] == from)
+			meta_clear(fs, area + padded, fs->mirror, PMEMFS_AREA_SIZE - padded);
 	}
-	media_store8(m, slot, where);
-	media_flush(m, slot, 8);
+	meta_head(fs, slot, where);
 	return 1;
+}
+
+struct journal_rec {
+	struct pmemfs_journal head;
+	uint8_t data[PMEMFS_BLOCK_SIZE - sizeof(struct pmemfs_journal)];
+};
+
+/* Reads the copy at `from` of the slot at off. 1: it counts, 0: not; negative errno. */
+static int read_slot(struct pmemfs *fs, uint64_t off, uint64_t from, struct journal_rec *rec)
+{
+	int err = media_read(fs->media, from, rec, sizeof(*rec));
+	uint32_t len;
+
+	if (err)
+		return err;
+	len = get32(rec->head.len);
+	/* Else it was never committed, and nothing of it stored. */
+	return get32(rec->head.magic) == PMEMFS_JOURNAL_MAGIC && len <= sizeof(rec->data) &&
+	       get64(rec->head.checksum) == record_sum(fs, off, &rec->head, len) &&
+	       get32(rec->head.mounts) == get32(fs->sb.mounts);
 }
 
 static int replay_slot(struct pmemfs *fs, uint64_t off, uint64_t *replayed)
 {
-	struct {
-		struct pmemfs_journal head;
-		uint8_t data[PMEMFS_BLOCK_SIZE - sizeof(struct pmemfs_journal)];
-	} rec;
+	struct journal_rec rec;
 	uint32_t at = 0, len;
-	int err = media_read(fs->media, off, &rec, sizeof(rec));
+	int r = read_slot(fs, off, off, &rec);
 
-	if (err)
-		return err;
+	if (r <= 0 && fs->mirror) {
+		int other = read_slot(fs, off, off + fs->mirror, &rec);
+
+		r = other > 0 || r == 0 ? other : r;
+	}
+	if (r <= 0)
+		return r;
 	len = get32(rec.head.len);
-	if (get32(rec.head.magic) != PMEMFS_JOURNAL_MAGIC || len > sizeof(rec.data) ||
-	    get64(rec.head.checksum) != record_sum(fs, off, &rec.head, len))
-		return 0; /* never committed: nothing of it was stored */
-	if (get32(rec.head.mounts) != get32(fs->sb.mounts))
-		return 0;
 	for (uint32_t k = 0; k < get32(rec.head.entries); k++) {
 		const struct pmemfs_jentry *e = (const void *)(rec.data + at);
 		uint32_t size;

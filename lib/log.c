@@ -164,6 +164,146 @@ static int find_later(struct reader *r, uint64_t off, uint64_t end, uint64_t see
 	return 0;
 }
 
+void log_note_fix(struct log *l, uint64_t to, uint64_t from, uint64_t len)
+{
+	l->fix = grow_array(l->fix, &l->fixcap, l->fixes + 1, sizeof(l->fix[0]));
+	l->fix[l->fixes++] = (struct log_fix){to, from, len};
+}
+
+static int mend_one(struct pmemfs *fs, const struct log_fix *f)
+{
+	void *buf;
+	int err;
+
+	if (!f->from) {
+		media_clear(fs->media, f->to, f->len);
+		return 0;
+	}
+	buf = xrealloc(NULL, f->len);
+	err = media_read(fs->media, f->from, buf, f->len);
+	if (!err)
+		media_copy(fs->media, f->to, buf, f->len);
+	free(buf);
+	return err;
+}
+
+int log_mend(struct pmemfs *fs, struct log *l)
+{
+	int err = 0, fence;
+
+	if (!l->fixes)
+		return 0;
+	for (size_t k = 0; k < l->fixes && !err; k++)
+		err = mend_one(fs, &l->fix[k]);
+	fence = media_fence(fs->media);
+	free(l->fix);
+	l->fix = NULL;
+	l->fixes = l->fixcap = 0;
+	return err ? err : fence;
+}
+
+/* Is it zeros? */
+static int is_clear(struct pmemfs *fs, uint64_t off, uint64_t end, bool *ret)
+{
+	uint64_t buf[WINDOW / 8];
+
+	for (*ret = true; off < end && *ret;) {
+		size_t n = MIN(end - off, sizeof(buf));
+		int err = media_read(fs->media, off, buf, n);
+
+		if (err)
+			return err;
+		for (size_t k = 0; k < n / 8; k++)
+			*ret &= !buf[k];
+		off += n;
+	}
+	return 0;
+}
+
+int log_note_tail(struct pmemfs *fs, struct log *l)
+{
+	for (unsigned copy = 0; copy < 1u + !!l->mirror; copy++) {
+		uint64_t shift = copy ? l->mirror : 0;
+		bool clear;
+		int err = is_clear(fs, l->pos + shift, l->end + shift, &clear);
+
+		if (err && !l->mirror)
+			return err;
+		if (err || !clear)
+			log_note_fix(l, l->pos + shift, 0, l->end - l->pos);
+	}
+	return 0;
+}
+
+void log_note_heads(struct pmemfs *fs, uint64_t slot, struct log *l)
+{
+	for (unsigned copy = 0; copy < fs->copies; copy++) {
+		uint64_t at = slot + copy * fs->mirror;
+		le64 word;
+
+		if (media_read(fs->media, at, &word, sizeof(word)) || get64(word) != l->head)
+			log_note_fix(l, at, slot + !copy * fs->mirror, sizeof(word));
+	}
+}
+
+uint64_t log_other_copy(const struct pmemfs *fs, uint64_t slot, const struct log *l,
+			uint64_t off)
+{
+	uint64_t start = slot, half = fs->mirror, end = slot + PMEMFS_SLOT_SIZE;
+
+	if (!half)
+		return 0;
+	if (off >= start && off < end)
+		return off + half;
+	if (off >= start + half && off < end + half)
+		return off - half;
+	for (uint32_t k = 0; k < l->nseg; k++) {
+		start = l->seg[k].block * PMEMFS_BLOCK_SIZE;
+		half = seg_mirror(fs, l->seg[k].blocks);
+		if (off >= start && off < start + 2 * half)
+			return off < start + half ? off + half : off - half;
+	}
+	return 0;
+}
+
+int head_read(struct pmemfs *fs, uint64_t slot, bool both, uint64_t ret[2], bool *ret_alike)
+{
+	bool alike = true;
+	int n = 0, err = 0;
+
+	for (unsigned copy = 0; copy < fs->copies; copy++) {
+		le64 word;
+		int r = media_read(fs->media, slot + copy * fs->mirror, &word, sizeof(word));
+
+		err = r ? r : err;
+		if (r || !head_valid(get64(word)))
+			alike = false;
+		else if (!n || ret[0] != get64(word))
+			ret[n++] = get64(word);
+		if (n && !both)
+			break;
+	}
+	if (n == 2 && head_id(ret[1]) > head_id(ret[0])) {
+		uint64_t old = ret[0];
+
+		ret[0] = ret[1];
+		ret[1] = old;
+	}
+	if (ret_alike)
+		*ret_alike = alike && n == 1;
+	return n ? n : err ? err : -EUCLEAN;
+}
+
+/* ---- walking ---- */
+
+/* Both copies of a log being read. */
+struct walker {
+	struct pmemfs *fs;
+	struct log *log;
+	bool both;
+	struct reader r[2];
+};
+
 static int follow_link(struct pmemfs *fs, struct log *l, const struct pmemfs_rec *rec,
 		       uint64_t *total)
 {
@@ -174,17 +314,18 @@ static int follow_link(struct pmemfs *fs, struct log *l, const struct pmemfs_rec
 		return -EUCLEAN;
 	block = get64(link->block);
 	n = get32(link->blocks);
-	if (!blocks_valid(fs, block, n) || (*total += n) > fs->blocks)
+	if (!blocks_valid(fs, block, n) || n % fs->copies || (*total += n) > fs->blocks)
 		return -EUCLEAN;
 	l->seg = grow_array(l->seg, &l->segcap, l->nseg + 1, sizeof(l->seg[0]));
 	l->seg[l->nseg++] = (struct log_seg){block, (uint32_t)n};
 	l->pos = block * PMEMFS_BLOCK_SIZE;
-	l->end = l->pos + n * PMEMFS_BLOCK_SIZE;
+	l->end = l->pos + seg_bytes(fs, n);
+	l->mirror = seg_mirror(fs, n);
 	return 0;
 }
 
-/* What stands where no record verified? */
-static int judge_end(struct reader *r, const struct log *l, enum log_end *ret)
+/* What stands in one copy where no record verified? */
+static int judge_copy(struct reader *r, const struct log *l, uint64_t shift, enum log_end *ret)
 {
 	static const uint8_t zero[sizeof(struct pmemfs_rec)];
 	const uint8_t *p;
@@ -194,34 +335,88 @@ static int judge_end(struct reader *r, const struct log *l, enum log_end *ret)
 	*ret = LOG_CLEAN;
 	if (l->end - l->pos < sizeof(zero))
 		return 0;
-	err = reader_get(r, l->pos, sizeof(zero), l->end, &p);
+	err = reader_get(r, l->pos + shift, sizeof(zero), l->end + shift, &p);
 	if (err)
 		return err;
 	if (!memcmp(p, zero, sizeof(zero)))
 		return 0;
-	err = find_later(r, l->pos + 8, l->end, l->seed, l->seq, &later);
+	err = find_later(r, l->pos + shift + 8, l->end + shift, l->seed, l->seq, &later);
 	if (!err)
 		*ret = later ? LOG_DAMAGED : LOG_TORN;
 	return err;
 }
 
-static int walk(struct reader *r, struct log *l, log_fn fn, void *arg, enum log_end *ret_end)
+/*
+ * What stands where in no copy a record verified? One copy that ends in zeros says that the log
+ * ends here: then what stands in the other is rot, or was torn by a crash.
+ */
+static int judge_end(struct walker *w, enum log_end *ret)
 {
+	struct log *l = w->log;
+	enum log_end other;
+	int err = judge_copy(&w->r[0], l, 0, ret), err2;
+
+	if (!l->mirror)
+		return err;
+	err2 = judge_copy(&w->r[1], l, l->mirror, &other);
+	if (err && err2)
+		return err;
+	if ((!err && *ret == LOG_DAMAGED) || (!err2 && other == LOG_DAMAGED)) {
+		*ret = LOG_DAMAGED;
+		return 0;
+	}
+	if (err || (*ret == LOG_TORN && !err2 && other == LOG_CLEAN))
+		log_note_fix(l, l->pos, 0, l->end - l->pos);
+	if (err2 || (other == LOG_TORN && !err && *ret == LOG_CLEAN))
+		log_note_fix(l, l->pos + l->mirror, 0, l->end - l->pos);
+	if (err || (!err2 && other == LOG_CLEAN))
+		*ret = other;
+	return 0;
+}
+
+/* The next record, from the copy in which it verifies; *ret_at is where it stands there. */
+static int next_record(struct walker *w, const struct pmemfs_rec **ret, uint64_t *ret_at)
+{
+	const struct log *l = w->log;
+	const struct pmemfs_rec *other = NULL;
+	int err = read_record(&w->r[0], l->pos, l->end, l->seed, l->seq, 0, ret);
+
+	*ret_at = l->pos;
+	if (!l->mirror || (!err && *ret && !w->both))
+		return err;
+	if (err)
+		*ret = NULL;
+	if (read_record(&w->r[1], l->pos + l->mirror, l->end + l->mirror, l->seed, l->seq, 0,
+			&other))
+		other = NULL;
+	if (*ret && !other)
+		log_note_fix(w->log, l->pos + l->mirror, l->pos, rec_len(*ret));
+	if (!*ret && other) {
+		log_note_fix(w->log, l->pos, l->pos + l->mirror, rec_len(other));
+		*ret_at = l->pos + l->mirror;
+		*ret = other;
+	}
+	return 0; /* if neither can be read, judge_end fails */
+}
+
+static int walk(struct walker *w, log_fn fn, void *arg, enum log_end *ret_end)
+{
+	struct log *l = w->log;
 	uint64_t total = 0;
 
 	for (;;) {
 		const struct pmemfs_rec *rec;
-		uint64_t at = l->pos;
-		int err = read_record(r, l->pos, l->end, l->seed, l->seq, 0, &rec);
+		uint64_t at;
+		int err = next_record(w, &rec, &at);
 
 		if (err)
 			return err;
 		if (!rec)
-			return judge_end(r, l, ret_end);
+			return judge_end(w, ret_end);
 		l->seq++;
 		l->bytes += rec_len(rec);
 		if (rec->type == REC_LINK) {
-			err = follow_link(r->fs, l, rec, &total);
+			err = follow_link(w->fs, l, rec, &total);
 		} else {
 			l->pos += rec_len(rec);
 			err = fn ? fn(arg, rec, at) : 0;
@@ -231,34 +426,40 @@ static int walk(struct reader *r, struct log *l, log_fn fn, void *arg, enum log_
 	}
 }
 
-int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, log_fn fn,
-	     void *arg, struct log *ret, enum log_end *ret_end)
+static void reader_init(struct reader *r, struct pmemfs *fs)
 {
-	struct reader r;
+	r->fs = fs;
+	r->off = 0;
+	r->len = 0;
+	r->cap = WINDOW;
+	r->buf = r->fixed;
+}
+
+int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, bool both,
+	     log_fn fn, void *arg, struct log *ret, enum log_end *ret_end)
+{
+	struct walker w;
 	int err;
 
 	*ret = (struct log){.head = head, .seed = log_seed(fs, ino, head), .seq = 1};
 	ret->pos = slot_area(slot, head_where(head));
 	ret->end = ret->pos + PMEMFS_AREA_SIZE;
-	r.fs = fs;
-	r.off = 0;
-	r.len = 0;
-	r.cap = WINDOW;
-	r.buf = r.fixed;
-	err = walk(&r, ret, fn, arg, ret_end);
-	if (r.buf != r.fixed)
-		free(r.buf);
+	ret->mirror = fs->mirror;
+	w.fs = fs;
+	w.log = ret;
+	w.both = both;
+	reader_init(&w.r[0], fs);
+	reader_init(&w.r[1], fs);
+	err = walk(&w, fn, arg, ret_end);
+	for (unsigned k = 0; k < 2; k++)
+		if (w.r[k].buf != w.r[k].fixed)
+			free(w.r[k].buf);
 	return err;
 }
 
 void log_free(struct log *l)
 {
 	free(l->seg);
+	free(l->fix);
 	*l = (struct log){0};
-}
-
-int log_clear_tail(struct pmemfs *fs, const struct log *l)
-{
-	media_clear(fs->media, l->pos, l->end - l->pos);
-	return media_fence(fs->media);
 }

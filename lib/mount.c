@@ -83,6 +83,8 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 	fs->seed = super_seed(sb);
 	fs->blocks = get64(sb->blocks);
 	fs->shards = get32(sb->shards);
+	fs->copies = super_copies(sb);
+	fs->mirror = fs->copies == 2 ? PMEMFS_BLOCK_SIZE : 0;
 	fs->was_clean = (get32(sb->state) & (PMEMFS_STATE_CLEAN | PMEMFS_STATE_ERROR)) ==
 			PMEMFS_STATE_CLEAN;
 	fs->shard = aligned_alloc(_Alignof(struct shard), fs->shards * sizeof(fs->shard[0]));
@@ -211,6 +213,8 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 	if (!err && !atomic_load(&fs->readonly)) {
 		why = "does not take a new superblock: the device fails";
 		err = mark_mounted(fs);
+		for (unsigned k = 0; k < fs->shards && !err; k++)
+			inode_mend(fs, fs->shard[k].table.inode);
 	}
 	if (err) {
 		*ret_why = why;
@@ -292,13 +296,13 @@ struct media *pmemfs_media(struct pmemfs *fs)
 void pmemfs_statfs(struct pmemfs *fs, struct pmemfs_statfs *ret)
 {
 	uint64_t reserve = alloc_reserve(fs), free = atomic_load(&fs->free);
-	uint64_t fixed = 2 + fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS;
+	uint64_t fixed = 2 + fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies;
 
 	ret->blocks = fs->blocks - fixed;
 	ret->bfree = free;
 	ret->bavail = free > reserve ? free - reserve : 0;
 	ret->files = atomic_load(&fs->used_inodes);
-	ret->ffree = ret->bavail * PMEMFS_SLOTS_PER_BLOCK;
+	ret->ffree = ret->bavail / fs->copies * PMEMFS_SLOTS_PER_BLOCK;
 	ret->files += ret->ffree;
 }
 

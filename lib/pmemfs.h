@@ -60,6 +60,7 @@ struct pmemfs_format_options {
 	const char *label; /* NULL or up to 32 bytes */
 	uint64_t size;	   /* bytes of the medium to use; 0: all */
 	unsigned shards;   /* 0: chosen from CPUs and size */
+	bool replica;	   /* two copies of all metadata */
 	uint32_t root_uid, root_gid;
 	uint32_t root_mode; /* permission bits; 0: 0755 */
 	int64_t now;	    /* seconds; for reproducible images; 0: the clock */
@@ -80,6 +81,7 @@ struct pmemfs_info {
 	uint64_t size; /* bytes */
 	uint32_t shards;
 	uint64_t compat, incompat, ro_compat;
+	bool replica; /* metadata has two copies */
 	int64_t created, mounted, checked;
 	uint32_t mounts;
 	bool clean, error;
@@ -294,16 +296,17 @@ int64_t pmemfs_seek(struct pmemfs *fs, uint64_t ino, uint64_t off, int whence);
 
 /* How far a scrub has come; {0} begins one. */
 struct pmemfs_scrub {
-	uint64_t next;	  /* inode number; 0: at the beginning, or at the end */
-	uint64_t inodes;  /* looked at */
-	uint64_t bytes;	  /* of logs and data, verified */
-	uint64_t damaged; /* inodes, and copies of the superblock */
+	uint64_t next;	   /* inode number; 0: at the beginning, or at the end */
+	uint64_t inodes;   /* looked at */
+	uint64_t bytes;	   /* of logs and data, verified */
+	uint64_t damaged;  /* inodes, and copies of the superblock */
+	uint64_t repaired; /* inodes of whose metadata one copy was damaged */
 };
 
 /*
- * Verifies the next inodes: their logs and data, about `bytes` of them. Changes nothing; damage
- * is counted and reported. 1: there is more; 0: all was looked at. Any thread, one at a time
- * for each scrub; others may use the filesystem meanwhile.
+ * Verifies the next inodes: their logs and data, about `bytes` of them. Restores damaged copies
+ * of metadata; other damage is counted and reported. 1: there is more; 0: all was looked at.
+ * Any thread, one at a time for each scrub; others may use the filesystem meanwhile.
  */
 int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes);
 

@@ -22,8 +22,7 @@ struct scan {
 	pthread_mutex_t lock;
 	unsigned shard; /* under the lock: the next batch to scan */
 	size_t next;
-	struct log *tail; /* under the lock: where torn appends stand */
-	size_t tails, tailcap;
+	struct log mend; /* under the lock, of all logs: torn appends, copies that differ */
 	_Atomic uint64_t inodes, dentry_bytes, orphans;
 };
 
@@ -58,56 +57,30 @@ static void mark_inode(struct scan *s, const struct inode *i)
 			  (unsigned long long)i->ino);
 }
 
-/* Is everything from the log's end to the end of its segment zero? */
-static int tail_is_zero(struct pmemfs *fs, const struct log *l, bool *ret)
+/* Takes over what of the log is to be mended. */
+static void note_fixes(struct scan *s, const struct log *l)
 {
-	uint64_t buf[512];
-
-	*ret = true;
-	for (uint64_t at = l->pos; at < l->end && *ret;) {
-		size_t n = MIN(l->end - at, sizeof(buf));
-		int err = media_read(fs->media, at, buf, n);
-
-		if (err)
-			return err;
-		for (size_t k = 0; k < n / 8; k++)
-			*ret &= !buf[k];
-		at += n;
-	}
-	return 0;
-}
-
-/* Notes the log's tail if it must be cleared. */
-static int note_tail(struct scan *s, const struct inode *i, enum log_end end)
-{
-	bool zero = false;
-	int err = end == LOG_CLEAN ? tail_is_zero(s->fs, &i->log, &zero) : 0;
-
-	if (err || zero)
-		return err;
+	if (!l->fixes)
+		return;
 	pthread_mutex_lock(&s->lock);
-	s->tail = grow_array(s->tail, &s->tailcap, s->tails + 1, sizeof(s->tail[0]));
-	s->tail[s->tails++] = (struct log){.pos = i->log.pos, .end = i->log.end};
+	for (size_t k = 0; k < l->fixes; k++)
+		log_note_fix(&s->mend, l->fix[k].to, l->fix[k].from, l->fix[k].len);
 	pthread_mutex_unlock(&s->lock);
-	return 0;
 }
 
-/* Torn appends are cleared when every block is known to have one owner, not before. */
-static int clear_tails(struct scan *s)
+/* It is mended when every block is known to have one owner, not before. */
+static int mend(struct scan *s)
 {
-	int err = 0;
+	int err = atomic_load(&s->fs->damaged) ? 0 : log_mend(s->fs, &s->mend);
 
-	for (size_t k = 0; k < s->tails && !err && !atomic_load(&s->fs->damaged); k++)
-		err = log_clear_tail(s->fs, &s->tail[k]);
-	free(s->tail);
+	log_free(&s->mend);
 	return err;
 }
 
 /* An inode without a name: its slot becomes free; its blocks were never marked. */
 static int free_slot(struct scan *s, const struct inode *i)
 {
-	media_store8(s->fs->media, i->slot, head_make(HEAD_FREE, head_id(i->log.head) + 1));
-	media_flush(s->fs->media, i->slot, 8);
+	meta_head(s->fs, i->slot, head_make(HEAD_FREE, head_id(i->log.head) + 1));
 	atomic_fetch_add(&s->orphans, 1);
 	return media_fence(s->fs->media);
 }
@@ -116,14 +89,16 @@ static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
 {
 	struct inode *i = inode_new(ino, slot);
 	enum log_end end = LOG_CLEAN;
-	int err = inode_read(s->fs, i, &end);
+	int err = inode_read(s->fs, i, true, &end);
 
-	if (err == -ESTALE)
-		goto out;
+	if (!err && (end == LOG_DAMAGED || (end == LOG_TORN && s->fs->was_clean)))
+		err = -EUCLEAN;
 	if (!err)
-		err = end == LOG_DAMAGED || (end == LOG_TORN && s->fs->was_clean)
-			  ? -EUCLEAN
-			  : note_tail(s, i, end);
+		err = log_note_tail(s->fs, &i->log);
+	if (err == -ESTALE) {
+		note_fixes(s, &i->log);
+		goto out;
+	}
 	if (err) {
 		fs_damage(s->fs, "inode %llu (block %llu) is damaged: %s",
 			  (unsigned long long)ino,
@@ -135,6 +110,7 @@ static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
 				  (unsigned long long)ino);
 		goto out;
 	} else {
+		note_fixes(s, &i->log);
 		mark_inode(s, i);
 		atomic_fetch_add(&s->dentry_bytes, i->dir.bytes);
 	}
@@ -154,10 +130,11 @@ static void scan_block(struct scan *s, unsigned shard, size_t k)
 	b->used = 0;
 	for (unsigned n = 0; n < PMEMFS_SLOTS_PER_BLOCK; n++) {
 		uint64_t slot = b->block * PMEMFS_BLOCK_SIZE + n * PMEMFS_SLOT_SIZE;
-		le64 head;
-		int err = media_read(s->fs->media, slot, &head, sizeof(head));
+		uint64_t head[2];
+		bool alike = false;
 
-		if (!err && head_valid(get64(head)) && head_where(get64(head)) == HEAD_FREE)
+		if (head_read(s->fs, slot, true, head, &alike) > 0 && alike &&
+		    head_where(head[0]) == HEAD_FREE)
 			continue;
 		scan_inode(
 		    s, 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + n) * s->fs->shards + shard,
@@ -222,7 +199,8 @@ static void mark_fixed(struct scan *s)
 
 	mark(s, PMEMFS_SB_BLOCK, 1);
 	mark(s, PMEMFS_SB_REPLICA, 1);
-	mark(s, super_shard_header(&fs->sb, 0), fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS);
+	mark(s, super_shard_header(&fs->sb, 0),
+	     fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies);
 	for (unsigned k = 0; k < fs->shards; k++)
 		mark_inode(s, fs->shard[k].table.inode);
 }
@@ -259,7 +237,7 @@ int fs_recover(struct pmemfs *fs)
 	s.map = xcalloc(fs->blocks / 64 + 1, sizeof(s.map[0]));
 	mark_fixed(&s);
 	scan_all(&s);
-	err = clear_tails(&s);
+	err = mend(&s);
 	if (!err)
 		collect_free(&s);
 	for (unsigned k = 0; k < fs->shards; k++)

@@ -75,7 +75,7 @@ static void store(struct writer *w, const void *bytes, uint32_t len)
 	if (in_area(w))
 		memcpy(w->area + (w->log.pos - w->area_off), bytes, len);
 	else
-		media_copy(w->fs->media, w->log.pos, bytes, len);
+		meta_copy(w->fs, w->log.pos, w->log.mirror, bytes, len);
 	w->log.pos += len;
 	w->log.bytes += len;
 }
@@ -83,12 +83,13 @@ static void store(struct writer *w, const void *bytes, uint32_t len)
 static void fill_segment(struct writer *w)
 {
 	if (!in_area(w))
-		media_clear(w->fs->media, w->log.pos, w->log.end - w->log.pos);
+		meta_clear(w->fs, w->log.pos, w->log.mirror, w->log.end - w->log.pos);
 }
 
 /* Goes on in a new segment with room for len bytes. */
 static int next_segment(struct writer *w, uint32_t len)
 {
+	uint64_t copies = w->fs->copies;
 	uint64_t need = DIV_UP(len + LOG_LINK_SIZE, PMEMFS_BLOCK_SIZE), block, n;
 	struct pmemfs_link link = {.h.type = REC_LINK, .h.len = put16(sizeof(link) / 8)};
 	int err;
@@ -98,12 +99,13 @@ static int next_segment(struct writer *w, uint32_t len)
 	n = DIV_UP(MAX(w->left, len) + LOG_LINK_SIZE, PMEMFS_BLOCK_SIZE);
 	n = MAX(MIN(n, SEGMENT_MAX), need);
 	for (err = -ENOSPC; err && n >= need; n = n > need ? MAX(n / 2, need) : 0) {
-		err = alloc_contig(w->fs, n, w->flags, &block);
+		err = alloc_contig(w->fs, n * copies, w->flags, &block);
 		if (!err)
 			break;
 	}
 	if (err)
 		return err;
+	n *= copies;
 	link.block = put64(block);
 	link.blocks = put32(n);
 	rec_seal(&link.h, w->log.seed, w->log.seq++);
@@ -113,7 +115,8 @@ static int next_segment(struct writer *w, uint32_t len)
 	    grow_array(w->log.seg, &w->log.segcap, w->log.nseg + 1, sizeof(w->log.seg[0]));
 	w->log.seg[w->log.nseg++] = (struct log_seg){block, (uint32_t)n};
 	w->log.pos = block * PMEMFS_BLOCK_SIZE;
-	w->log.end = w->log.pos + n * PMEMFS_BLOCK_SIZE;
+	w->log.end = w->log.pos + seg_bytes(w->fs, n);
+	w->log.mirror = seg_mirror(w->fs, n);
 	return 0;
 }
 
@@ -153,14 +156,43 @@ static uint32_t build_base(struct writer *w)
 	return rec_len(&u->h);
 }
 
-/* Reads n checksums of a range that start at its csum. */
-static int read_csums(struct writer *w, uint64_t csum, uint64_t n, void *to)
+/* Which of two checksums of a block is its data's? */
+static le64 choose_csum(struct writer *w, const struct range *r, uint64_t k, le64 one,
+			le64 other)
 {
+	uint64_t block = range_block(r) + k, hash;
+	uint32_t valid = data_valid(w->inode->attr.size, r->start + k);
+
+	if (one.raw == other.raw || media_hash(w->fs->media, block * PMEMFS_BLOCK_SIZE, valid,
+					       data_seed(w->fs, block), &hash))
+		return one;
+	return get64(other) == hash ? other : one;
+}
+
+/* Reads the checksums of n blocks of a range, from block k of it on; from the good copy. */
+static int read_csums(struct writer *w, const struct range *r, uint64_t k, uint64_t n, le64 *to)
+{
+	uint64_t csum = r->csum + 8 * k, other;
+	le64 copy[64];
+	int err;
+
 	if (csum & CSUM_PENDING) {
 		memcpy(to, (const char *)w->inode->pending + (csum & ~CSUM_PENDING), n * 8);
 		return 0;
 	}
-	return media_read(w->fs->media, csum, to, n * 8);
+	err = media_read(w->fs->media, csum, to, n * 8);
+	other = log_other_copy(w->fs, w->inode->slot, &w->inode->log, csum);
+	if (other && err)
+		return media_read(w->fs->media, other, to, n * 8);
+	for (uint64_t at = 0; other && at < n; at += ARRAY_LEN(copy)) {
+		uint64_t part = MIN(n - at, ARRAY_LEN(copy));
+
+		if (media_read(w->fs->media, other + 8 * at, copy, 8 * part))
+			break;
+		for (uint64_t b = 0; b < part; b++)
+			to[at + b] = choose_csum(w, r, k + at + b, to[at + b], copy[b]);
+	}
+	return err;
 }
 
 /* A place in the map that is being written: a range and what of it is done. */
@@ -220,7 +252,7 @@ static int emit_extents(struct writer *w, uint32_t fixed, struct feed *f)
 	for (unsigned k = 0; k < count && !err; k++) {
 		n = get64(e[k].where) & PMEMFS_EXTENT_MAX;
 		if (!range_flags(start.r)) {
-			err = read_csums(w, start.r->csum + 8 * start.done, n, w->rec + csum);
+			err = read_csums(w, start.r, start.done, n, (le64 *)(w->rec + csum));
 			csum += n * 8;
 		}
 		feed_advance(w, &start, n);
@@ -383,6 +415,7 @@ int log_rewrite(struct pmemfs *fs, struct inode *i, uint64_t head, bool segments
 	w->log = (struct log){.head = head, .seed = log_seed(fs, i->ino, head), .seq = 1};
 	w->log.pos = w->area_off;
 	w->log.end = w->area_off + PMEMFS_AREA_SIZE;
+	w->log.mirror = fs->mirror;
 	memset(area, 0, PMEMFS_AREA_SIZE);
 	err = emit_all(w);
 	if (err) {

@@ -3,10 +3,11 @@
  * Scrubbing: reading what nobody reads, while mounted, so that rot is known before it is
  * wanted.
  *
- * Every superblock copy, log and written block is verified on the medium; nothing is changed.
- * An inode's lock is held shared, and for no more than CHUNK blocks at a time, so that who
- * writes waits no longer for a scrub than for another reader. What comes and goes meanwhile is
- * either seen whole or not at all.
+ * Every superblock copy, log and written block is verified on the medium. Where metadata has
+ * two copies, one that is damaged is restored from the other; nothing else is changed. An
+ * inode's lock is held shared, and for no more than CHUNK blocks at a time, so that who writes
+ * waits no longer for a scrub than for another reader. What comes and goes meanwhile is either
+ * seen whole or not at all.
  */
 #include <errno.h>
 
@@ -21,20 +22,38 @@ static void damaged(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t ino, con
 		  what);
 }
 
+/* Others may read meanwhile: what they verify is the good copy, or the same bytes in this one.
+ */
+static int restore(struct pmemfs *fs, const struct inode *i, struct log *l,
+		   struct pmemfs_scrub *s)
+{
+	if (!fs->mirror || atomic_load(&fs->readonly))
+		return -EIO;
+	s->repaired++;
+	fs_report(fs, 1, "inode %llu: a copy of its metadata was damaged, and is restored",
+		  (unsigned long long)i->ino);
+	return log_mend(fs, l);
+}
+
 /* The log as it stands on the medium must be what was read or written. Under the lock. */
 static int scrub_log(struct pmemfs *fs, const struct inode *i, struct pmemfs_scrub *s)
 {
 	enum log_end end;
 	struct log l;
-	int err = log_walk(fs, i->ino, i->slot, i->log.head, NULL, NULL, &l, &end);
-	le64 head;
+	int err = log_walk(fs, i->ino, i->slot, i->log.head, true, NULL, NULL, &l, &end);
+	uint64_t head[2];
+	int heads = head_read(fs, i->slot, true, head, NULL);
 
-	if (!err)
-		err = media_read(fs->media, i->slot, &head, sizeof(head));
 	if (!err && (end != LOG_CLEAN || l.seq != i->log.seq || l.pos != i->log.pos ||
-		     get64(head) != i->log.head))
+		     heads < 1 || (head[0] != i->log.head && head[heads - 1] != i->log.head)))
 		err = -EIO;
-	s->bytes += l.bytes;
+	if (!err)
+		err = log_note_tail(fs, &l);
+	if (!err)
+		log_note_heads(fs, i->slot, &l);
+	if (!err && l.fixes)
+		err = restore(fs, i, &l, s);
+	s->bytes += l.bytes * fs->copies;
 	log_free(&l);
 	return err;
 }

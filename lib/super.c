@@ -29,17 +29,27 @@ static const uint64_t super_place[2] = {
 
 /* ---- geometry ---- */
 
-static uint64_t shard_start_for(unsigned shards)
+unsigned super_copies(const struct pmemfs_super *sb)
 {
-	uint64_t headers = (uint64_t)shards * PMEMFS_SHARD_BLOCKS;
+	return get64(sb->incompat) & PMEMFS_INCOMPAT_REPLICA ? 2 : 1;
+}
+
+static uint64_t shard_blocks(const struct pmemfs_super *sb)
+{
+	return (uint64_t)PMEMFS_SHARD_BLOCKS * super_copies(sb);
+}
+
+static uint64_t shard_start_for(const struct pmemfs_super *sb, unsigned shards)
+{
+	uint64_t headers = shards * shard_blocks(sb);
 
 	return headers + 1 <= PMEMFS_SB_REPLICA ? 1 : PMEMFS_SB_REPLICA + 1;
 }
 
 /* The header blocks leave room for something else. */
-static bool shards_fit(uint64_t blocks, unsigned shards)
+static bool shards_fit(const struct pmemfs_super *sb, uint64_t blocks, unsigned shards)
 {
-	uint64_t end = shard_start_for(shards) + (uint64_t)shards * PMEMFS_SHARD_BLOCKS;
+	uint64_t end = shard_start_for(sb, shards) + shards * shard_blocks(sb);
 
 	return end <= blocks / 2;
 }
@@ -56,7 +66,7 @@ uint64_t super_first_id(const struct pmemfs_super *sb)
 
 uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard)
 {
-	return get32(sb->shard_start) + (uint64_t)shard * PMEMFS_SHARD_BLOCKS;
+	return get32(sb->shard_start) + shard * shard_blocks(sb);
 }
 
 uint64_t super_shard_span(const struct pmemfs_super *sb)
@@ -78,7 +88,8 @@ uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard)
 
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot)
 {
-	return (super_shard_header(sb, shard) + 1 + slot) << PMEMFS_BLOCK_SHIFT;
+	return (super_shard_header(sb, shard) + (1 + slot) * super_copies(sb))
+	       << PMEMFS_BLOCK_SHIFT;
 }
 
 /* ---- reading ---- */
@@ -116,9 +127,9 @@ static bool super_valid(const struct pmemfs_super *sb)
 		return false;
 	if (blocks < PMEMFS_MIN_SIZE / PMEMFS_BLOCK_SIZE || blocks > PMEMFS_MAX_BLOCKS)
 		return false;
-	if (!shards || shards > PMEMFS_MAX_SHARDS || !shards_fit(blocks, shards))
+	if (!shards || shards > PMEMFS_MAX_SHARDS || !shards_fit(sb, blocks, shards))
 		return false;
-	if (get32(sb->shard_start) != shard_start_for(shards))
+	if (get32(sb->shard_start) != shard_start_for(sb, shards))
 		return false;
 	if (list && (list >= blocks || super_is_reserved(sb, list)))
 		return false;
@@ -279,6 +290,7 @@ static void info_fill(struct pmemfs_info *ret, const struct pmemfs_super *sb, un
 	    .compat = get64(sb->compat),
 	    .incompat = get64(sb->incompat),
 	    .ro_compat = get64(sb->ro_compat),
+	    .replica = super_copies(sb) == 2,
 	    .created = get64(sb->created),
 	    .mounted = get64(sb->mounted),
 	    .checked = get64(sb->checked),
@@ -358,8 +370,10 @@ static int super_make(const struct media *m, const struct pmemfs_format_options 
 		return -EFBIG;
 	if (blocks > PMEMFS_MAX_BLOCKS || (o->size && o->size % PMEMFS_BLOCK_SIZE))
 		return -EINVAL;
+	if (o->replica)
+		sb.incompat = put64(PMEMFS_INCOMPAT_REPLICA);
 	shards = o->shards ? o->shards : default_shards(blocks);
-	if (shards > PMEMFS_MAX_SHARDS || !shards_fit(blocks, shards))
+	if (shards > PMEMFS_MAX_SHARDS || !shards_fit(&sb, blocks, shards))
 		return -EINVAL;
 	if (o->label) {
 		if (strlen(o->label) > PMEMFS_LABEL_MAX)
@@ -377,17 +391,17 @@ static int super_make(const struct media *m, const struct pmemfs_format_options 
 	sb.block_size = put32(PMEMFS_BLOCK_SIZE);
 	sb.blocks = put64(blocks);
 	sb.shards = put32(shards);
-	sb.shard_start = put32(shard_start_for(shards));
+	sb.shard_start = put32(shard_start_for(&sb, shards));
 	sb.created = put64(o->now ? o->now : time(NULL));
 	sb.state = put32(PMEMFS_STATE_CLEAN);
 	*ret = sb;
 	return 0;
 }
 
-/* The block at or after `block` that is neither reserved nor `used`. */
+/* The block at or after `block` that is neither reserved nor of the table block `used`. */
 static uint64_t next_free(const struct pmemfs_super *sb, uint64_t used, uint64_t block)
 {
-	while (super_is_reserved(sb, block) || block == used)
+	while (super_is_reserved(sb, block) || (used && block - used < super_copies(sb)))
 		block++;
 	return block;
 }
@@ -404,7 +418,7 @@ static uint64_t free_end(const struct pmemfs_super *sb, uint64_t used, uint64_t 
 	return end;
 }
 
-/* Saves the free list of the new filesystem, whose one used block is `used`. */
+/* Saves the free list of the new filesystem, whose one table block is `used`. */
 static int write_saved(struct pmemfs *fs, uint64_t used)
 {
 	struct pmemfs_super *sb = &fs->sb;
@@ -436,7 +450,7 @@ static int write_slot(struct pmemfs *fs, struct inode *i, uint64_t id, struct pm
 	log_free(&log);
 	rangemap_free(&map);
 	slot->head = put64(head);
-	media_copy(fs->media, i->slot, slot, len);
+	meta_copy(fs, i->slot, fs->mirror, slot, len);
 	return 0;
 }
 
@@ -492,8 +506,8 @@ static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 	if (block) {
 		uint64_t what = (uint64_t)PMEMFS_EXT_NOCSUM << RANGE_FLAG_SHIFT | block;
 
-		i->attr.size = PMEMFS_BLOCK_SIZE;
-		rangemap_insert(&i->extents, (struct range){0, 1, what, 0});
+		i->attr.size = fs->copies * (uint64_t)PMEMFS_BLOCK_SIZE;
+		rangemap_insert(&i->extents, (struct range){0, fs->copies, what, 0});
 	}
 	r = write_slot(fs, i, 1, header, sizeof(header));
 	inode_delete(i);
@@ -514,9 +528,19 @@ static int super_destroy(struct media *m)
 	return r ? r : media_sync(m);
 }
 
+/* Where the first table block and its copy fit. */
+static uint64_t first_pair(const struct pmemfs_super *sb)
+{
+	uint64_t block = next_free(sb, 0, super_shard_header(sb, get32(sb->shards)));
+
+	while (super_is_reserved(sb, block + super_copies(sb) - 1))
+		block = next_free(sb, 0, block + 1);
+	return block;
+}
+
 static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o)
 {
-	uint64_t root = next_free(&fs->sb, 0, super_shard_header(&fs->sb, fs->shards));
+	uint64_t root = first_pair(&fs->sb);
 	int r = super_destroy(fs->media);
 
 	for (unsigned i = 0; i < fs->shards && !r; i++)

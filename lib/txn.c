@@ -99,20 +99,22 @@ static int place_segment(struct txn *t, struct txn_part *p)
 {
 	struct log *l = &p->inode->log;
 	uint64_t need = DIV_UP(rec_len(p->rec) + LOG_LINK_SIZE, PMEMFS_BLOCK_SIZE);
-	uint64_t n = l->nseg ? MIN(l->seg[l->nseg - 1].blocks * 2, 64) : 1;
+	uint64_t copies = t->fs->copies;
+	uint64_t n = l->nseg ? MIN(l->seg[l->nseg - 1].blocks / copies * 2, 64) : 1;
 	int err = -ENOSPC;
 
 	for (n = MAX(n, need); err && n >= need; n = n > need ? MAX(n / 2, need) : 0) {
-		err = alloc_contig(t->fs, n, t->flags, &p->seg);
+		err = alloc_contig(t->fs, n * copies, t->flags, &p->seg);
 		if (!err)
 			break;
 	}
 	if (err)
 		return err;
 	p->how = TXN_SEGMENT;
+	n *= copies;
 	p->segblocks = n;
 	p->at = p->seg * PMEMFS_BLOCK_SIZE;
-	media_clear(t->fs->media, p->at, n * PMEMFS_BLOCK_SIZE);
+	media_clear(t->fs->media, p->at, n * PMEMFS_BLOCK_SIZE); /* both copies */
 	t->dirty = true;
 	p->link = (struct pmemfs_link){.h.type = REC_LINK, .h.len = put16(sizeof(p->link) / 8)};
 	p->link.block = put64(p->seg);
@@ -188,30 +190,36 @@ static int apply(struct txn *t, struct txn_part *p)
 	return err;
 }
 
+/* One copy of the slot: the word and the area that it names. */
+static void store_slot(struct pmemfs *fs, uint64_t slot, const struct txn_part *p)
+{
+	media_store8(fs->media, slot, p->head);
+	media_copy(fs->media, slot_area(slot, head_where(p->head)), p->area, sizeof(p->area));
+	if (head_where(p->head) != 1) /* whose first line is the word's */
+		media_flush(fs->media, slot, 8);
+}
+
 /* Stores the part, which is in the journal, where it belongs. */
 static void store(struct txn *t, struct txn_part *p)
 {
-	struct media *m = t->fs->media;
+	struct pmemfs *fs = t->fs;
 	struct inode *i = p->inode;
 
 	switch (p->how) {
 	case TXN_SEGMENT:
-		media_copy(m, p->at, p->rec, rec_len(p->rec));
-		media_copy(m, i->log.pos, &p->link, sizeof(p->link));
+		meta_copy(fs, p->at, seg_mirror(fs, p->segblocks), p->rec, rec_len(p->rec));
+		meta_copy(fs, i->log.pos, i->log.mirror, &p->link, sizeof(p->link));
 		break;
 	case TXN_APPEND:
-		media_copy(m, p->at, p->rec, rec_len(p->rec));
+		meta_copy(fs, p->at, i->log.mirror, p->rec, rec_len(p->rec));
 		break;
 	case TXN_SWITCH:
-		media_store8(m, i->slot, p->head);
-		media_copy(m, slot_area(i->slot, head_where(p->head)), p->area,
-			   sizeof(p->area));
-		if (head_where(p->head) != 1) /* whose first line is the word's */
-			media_flush(m, i->slot, 8);
+		store_slot(fs, i->slot, p);
+		if (fs->mirror)
+			store_slot(fs, i->slot + fs->mirror, p);
 		break;
 	case TXN_FREE:
-		media_store8(m, i->slot, p->head);
-		media_flush(m, i->slot, 8);
+		meta_head(fs, i->slot, p->head);
 		break;
 	}
 }
@@ -228,11 +236,10 @@ static int commit_one(struct txn *t, struct txn_part *p)
 
 	if (p->how == TXN_SWITCH) {
 		/* The area before the word: a crash between leaves a log nobody refers to. */
-		media_copy(m, slot_area(p->inode->slot, head_where(p->head)), p->area,
-			   sizeof(p->area));
+		meta_copy(t->fs, slot_area(p->inode->slot, head_where(p->head)), t->fs->mirror,
+			  p->area, sizeof(p->area));
 		media_fence(m);
-		media_store8(m, p->inode->slot, p->head);
-		media_flush(m, p->inode->slot, 8);
+		meta_head(t->fs, p->inode->slot, p->head);
 		return media_fence(m);
 	}
 	if (t->dirty)
@@ -241,27 +248,30 @@ static int commit_one(struct txn *t, struct txn_part *p)
 	return media_fence(m);
 }
 
-static void journal_part(struct journal_buf *b, struct txn_part *p)
+static void journal_part(struct pmemfs *fs, struct journal_buf *b, struct txn_part *p)
 {
 	struct inode *i = p->inode;
 	uint64_t head = i->log.head;
 
 	switch (p->how) {
 	case TXN_SEGMENT:
-		journal_add(b, i->ino, head, JOURNAL_APPEND, i->log.pos, &p->link,
-			    sizeof(p->link));
-		/* fall through */
+		journal_add(b, i->ino, head, JOURNAL_APPEND, i->log.pos, i->log.mirror,
+			    &p->link, sizeof(p->link));
+		journal_add(b, i->ino, head, JOURNAL_APPEND, p->at,
+			    seg_mirror(fs, p->segblocks), p->rec, rec_len(p->rec));
+		break;
 	case TXN_APPEND:
-		journal_add(b, i->ino, head, JOURNAL_APPEND, p->at, p->rec, rec_len(p->rec));
+		journal_add(b, i->ino, head, JOURNAL_APPEND, p->at, i->log.mirror, p->rec,
+			    rec_len(p->rec));
 		break;
 	case TXN_SWITCH: {
 		uint32_t len = p->newlog.nseg ? PMEMFS_AREA_SIZE : (uint32_t)p->newlog.bytes;
 
-		journal_add(b, i->ino, head, JOURNAL_SWITCH, p->head, p->area, len);
+		journal_add(b, i->ino, head, JOURNAL_SWITCH, p->head, 0, p->area, len);
 		break;
 	}
 	case TXN_FREE:
-		journal_add(b, i->ino, head, JOURNAL_SWITCH, p->head, NULL, 0);
+		journal_add(b, i->ino, head, JOURNAL_SWITCH, p->head, 0, NULL, 0);
 		break;
 	}
 }
@@ -274,7 +284,7 @@ static int commit_many(struct txn *t)
 
 	b.len = b.entries = 0;
 	for (unsigned k = 0; k < t->n; k++)
-		journal_part(&b, &t->part[k]);
+		journal_part(t->fs, &b, &t->part[k]);
 	if (t->dirty)
 		media_fence(t->fs->media);
 	err = journal_commit(t->fs, &b, &slot);
@@ -297,7 +307,8 @@ static void install(struct txn *t, struct txn_part *p)
 	case TXN_SEGMENT:
 		l->seg = grow_array(l->seg, &l->segcap, l->nseg + 1, sizeof(l->seg[0]));
 		l->seg[l->nseg++] = (struct log_seg){p->seg, p->segblocks};
-		l->end = p->at + p->segblocks * (uint64_t)PMEMFS_BLOCK_SIZE;
+		l->end = p->at + seg_bytes(t->fs, p->segblocks);
+		l->mirror = seg_mirror(t->fs, p->segblocks);
 		l->bytes += sizeof(p->link);
 		l->seq++;
 		/* fall through */

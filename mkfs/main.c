@@ -334,9 +334,10 @@ static int report(const struct target *t)
 		return 0;
 	uuid_unparse(info.uuid, uuid);
 	ident_printable(label, sizeof(label), info.label);
-	printf("%s: %spmemfs, %s in %" PRIu64 " blocks of 4 KiB, %u shard%s\n", o->path,
-	       o->dry ? "would make " : "", mkfs_size_words(info.size, size, sizeof(size)),
-	       info.size / PMEMFS_BLOCK_SIZE, info.shards, info.shards == 1 ? "" : "s");
+	printf("%s: %spmemfs, %s in %" PRIu64 " blocks of 4 KiB, %u shard%s, metadata %s\n",
+	       o->path, o->dry ? "would make " : "",
+	       mkfs_size_words(info.size, size, sizeof(size)), info.size / PMEMFS_BLOCK_SIZE,
+	       info.shards, info.shards == 1 ? "" : "s", info.replica ? "twice" : "once");
 	printf("UUID %s, label \"%s\"\n",
 	       o->dry && uuid_is_null(o->format.uuid) ? "(random)" : uuid, label);
 	if (!t->memory)

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <uuid.h>
 
@@ -23,6 +24,7 @@ static const struct option longopts[] = {
     {"size", required_argument, NULL, OPT_SIZE},
     {"shards", required_argument, NULL, OPT_SHARDS},
     {"no-calibrate", no_argument, NULL, OPT_NO_CALIBRATE},
+    {"features", required_argument, NULL, 'O'},
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -34,6 +36,8 @@ static const char help[] =
     "\n"
     "  -L, --label=LABEL    name of the filesystem, up to 32 bytes\n"
     "  -U, --uuid=UUID      its UUID; without this or with 'random' a new one\n"
+    "  -O, --features=LIST  features, with commas between; ^ before one: without it.\n"
+    "                       replica: two copies of all metadata (default: off)\n"
     "      --size=SIZE      make the image file, or set its size; on a device, how much\n"
     "                       of it to use (suffixes K, M, G, T)\n"
     "      --shards=N       pieces that work in parallel, 1 to 256 (default: by CPUs)\n"
@@ -123,6 +127,19 @@ static int check_label(const char *s, const char **ret)
 	return 0;
 }
 
+/* A list of features, "^" before one turns it off. */
+static int parse_features(char *list, struct pmemfs_format_options *ret)
+{
+	char *save, *word;
+
+	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		if (strcmp(word + (*word == '^'), "replica"))
+			return usage("--features knows no such feature", word);
+		ret->replica = *word != '^';
+	}
+	return 0;
+}
+
 /* One option; 1: it ends the program, all right. */
 static int parse_one(int c, struct mkfs_options *o)
 {
@@ -131,6 +148,8 @@ static int parse_one(int c, struct mkfs_options *o)
 		return check_label(optarg, &o->format.label);
 	case 'U':
 		return parse_uuid(optarg, o->format.uuid);
+	case 'O':
+		return parse_features(optarg, &o->format);
 	case 'n':
 		o->dry = true;
 		return 0;
@@ -164,7 +183,7 @@ int mkfs_options_parse(int argc, char **argv, struct mkfs_options *ret, int *ret
 	int c, r = 0;
 
 	*ret = (struct mkfs_options){0};
-	while (!r && (c = getopt_long(argc, argv, "L:U:nqfVh", longopts, NULL)) != -1)
+	while (!r && (c = getopt_long(argc, argv, "L:U:O:nqfVh", longopts, NULL)) != -1)
 		r = parse_one(c, ret);
 	if (!r && optind == argc)
 		r = usage("a device or an image file must be named", NULL);

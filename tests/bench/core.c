@@ -111,10 +111,12 @@ struct image {
 	struct pmemfs *fs;
 };
 
+static bool replica;
+
 /* The filesystem leaves the last AREA of the medium to the bare copy. */
 static void image_make(struct image *m, uint64_t size)
 {
-	const struct pmemfs_format_options o = {.size = size};
+	const struct pmemfs_format_options o = {.size = size, .replica = replica};
 	const char *why = NULL;
 	int rc;
 
@@ -384,7 +386,7 @@ static void bench_recovery(const struct options *o)
 static void bench_mkfs(void)
 {
 	const uint64_t size = 1ull << 40;
-	const struct pmemfs_format_options o = {0};
+	const struct pmemfs_format_options o = {.replica = replica};
 	struct media_counts counts;
 	struct media *media;
 	double t;
@@ -407,21 +409,21 @@ static void bench_mkfs(void)
 
 static const char usage[] =
     "usage: core [--quick] [--json] [--ops N] [--names N] [--files N] "
-    "[--bytes N]\n"
+    "[--bytes N] [--replica]\n"
     "  --ops N    4 KiB copies in a round (16384)\n"
     "  --names N  files made and removed in a round (20000)\n"
     "  --files N  small files to be recovered (1000000: 5 GiB of memory)\n"
     "  --bytes N  in each of them (100)\n"
+    "  --replica  with two copies of the metadata (mkfs -O replica)\n"
     "  --quick    only that it works: a little of everything\n"
     "  --json     one JSON object instead of a table\n";
 
 static struct options parse(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-	    {"ops", 1, NULL, 'o'},   {"names", 1, NULL, 'n'},
-	    {"files", 1, NULL, 'f'}, {"bytes", 1, NULL, 'b'},
-	    {"quick", 0, NULL, 'q'}, {"json", 0, NULL, 'j'},
-	    {"help", 0, NULL, 'h'},  {0}};
+	    {"ops", 1, NULL, 'o'},     {"names", 1, NULL, 'n'}, {"files", 1, NULL, 'f'},
+	    {"bytes", 1, NULL, 'b'},   {"quick", 0, NULL, 'q'}, {"json", 0, NULL, 'j'},
+	    {"replica", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},	{0}};
 	struct options o = {16384, 20000, 1000000, 100, false};
 	int c;
 
@@ -438,6 +440,8 @@ static struct options parse(int argc, char **argv)
 			o.bytes = n;
 		else if (c == 'q')
 			o = (struct options){256, 500, 5000, o.bytes, o.json};
+		else if (c == 'r')
+			replica = true;
 		else if (c == 'j')
 			o.json = true;
 		else {

@@ -3,20 +3,21 @@
 # there (a long write: up to a page boundary), and neither fsck -n nor the recovery finds anything wrong.
 . "$(dirname "$0")/lib.sh"
 needs_pmemfs
-: "${rounds:=8}"
-new_fs 512M
+: "${rounds:=8}" "${size:=512M}" "${tenths:=8}" "${sum_every:=1}"
+new_fs "$size"
 for ((round = 0; round < rounds; round++)); do
 	writers=$((1 + round % 3))
 	for ((w = 0; w < writers; w++)); do
 		mkdir "$MNT/$round.$w"
 		sysx ack-load "$MNT/$round.$w" 0 1000000 >"acked.$w" 2>/dev/null &
 	done
-	sleep "0.$((RANDOM % 8 + 1))"
+	sleep "0.$((RANDOM % tenths + 1))"
 	kill_fs
 	wait || :
-	before=$(sum_of "$IMG")
+	summed=$((round % sum_every == 0))
+	[ $summed = 0 ] || before=$(sum_of "$IMG")
 	fsck_clean
-	expect_equal "$(sum_of "$IMG")" "$before" "fsck -n changed the image"
+	[ $summed = 0 ] || expect_equal "$(sum_of "$IMG")" "$before" "fsck -n changed the image"
 	mount_fs
 	for ((w = 0; w < writers; w++)); do
 		last=$(grep -Ex "[0-9]+" "acked.$w" | tail -n 1) || :

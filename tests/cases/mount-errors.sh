@@ -35,7 +35,7 @@ refused 32 "$loop.*block device" "$loop"
 losetup -d "$loop"
 
 cp --sparse=always img newer
-superx newer version 2
+superx newer version 99
 refused 32 "newer.*(version|newer|upgrade)" "$T/newer"
 cp --sparse=always img feature
 superx feature incompat 0x8000000000000000

@@ -79,9 +79,11 @@ static int measure_free(struct trial *t, struct start *s)
 	return trial_end(t, false, false);
 }
 
-static int make_fresh(struct trial *t, struct start *s, const char *name, unsigned shards)
+static int make_fresh(struct trial *t, struct start *s, const char *name, unsigned shards,
+		      bool replica)
 {
-	struct start blank = {.name = "blank", .shards = shards, .fd = secret_start()};
+	struct start blank = {
+	    .name = "blank", .shards = shards, .replica = replica, .fd = secret_start()};
 	if (blank.fd < 0)
 		return -1;
 	blank.hash = image_start_hash(blank.fd, TRIAL_SIZE);
@@ -306,14 +308,15 @@ int starts_make(struct starts *st, struct trial *t)
 	memset(st, 0, sizeof(*st));
 	for (unsigned i = 0; i < STARTS; i++)
 		s[i].fd = -1;
-	if (make_fresh(t, &s[START_FRESH], "fresh", 1) ||
-	    make_fresh(t, &s[START_SHARDS], "shards", 4) ||
+	if (make_fresh(t, &s[START_FRESH], "fresh", 1, false) ||
+	    make_fresh(t, &s[START_SHARDS], "shards", 4, false) ||
+	    make_fresh(t, &s[START_REPLICA], "replica", 1, true) ||
 	    make_aged(t, &s[START_AGED], &s[START_FRESH]) ||
 	    make_reformat(t, &s[START_REFORMAT], &s[START_AGED]) ||
 	    make_full(t, &s[START_FULL], &s[START_FRESH]) ||
 	    first_committed(t, &s[START_CRASHED], &s[START_FRESH], make_crashed) ||
-	    first_committed(t, &s[START_CRASHED2], &s[START_FRESH], make_crashed2) ||
-	    make_torn(t, &s[START_TORN], &s[START_FRESH]))
+	    first_committed(t, &s[START_CRASHED2], &s[START_REPLICA], make_crashed2) ||
+	    make_torn(t, &s[START_TORN], &s[START_REPLICA]))
 		return -1;
 	memset(&t->x.stats, 0, sizeof(t->x.stats));
 	return 0;

@@ -81,11 +81,11 @@ int __wrap_journal_replay(struct pmemfs *fs, uint64_t *ret)
 	return 0;
 }
 
-int __real_log_clear_tail(struct pmemfs *fs, const struct log *l);
-int __wrap_log_clear_tail(struct pmemfs *fs, const struct log *l);
-int __wrap_log_clear_tail(struct pmemfs *fs, const struct log *l)
+int __real_log_note_tail(struct pmemfs *fs, struct log *l);
+int __wrap_log_note_tail(struct pmemfs *fs, struct log *l);
+int __wrap_log_note_tail(struct pmemfs *fs, struct log *l)
 {
-	return fault == FAULT_TAIL_LEFT ? 0 : __real_log_clear_tail(fs, l);
+	return fault == FAULT_TAIL_LEFT ? 0 : __real_log_note_tail(fs, l);
 }
 
 void __real_media_clear(struct media *m, uint64_t off, size_t len);

@@ -45,10 +45,10 @@ void trial_close(struct trial *t)
 	seen_close(&t->seen);
 }
 
-struct pmemfs_format_options trial_format_options(unsigned shards)
+struct pmemfs_format_options trial_format_options(const struct start *s)
 {
 	struct pmemfs_format_options o = {
-	    .shards = shards, .now = CRASH_EPOCH, .label = "crash"};
+	    .shards = s->shards, .replica = s->replica, .now = CRASH_EPOCH, .label = "crash"};
 	memcpy(o.uuid, TRIAL_UUID, sizeof(o.uuid));
 	return o;
 }
@@ -246,7 +246,7 @@ int trial_end(struct trial *t, bool clean, bool judge)
 
 int trial_format(struct trial *t, const struct start *s, bool judge)
 {
-	struct pmemfs_format_options o = trial_format_options(s->shards);
+	struct pmemfs_format_options o = trial_format_options(s);
 
 	o.seed = s->hash | 1; /* known, and another than the old filesystem's */
 	int r = explore_begin(&t->x, s->fd, s->hash);

@@ -27,6 +27,7 @@ struct start {
 	uint64_t fresh_free; /* free blocks once everything is deleted */
 	bool full;	     /* there may be no space for an operation */
 	unsigned shards;
+	bool replica; /* two copies of the metadata */
 };
 
 /* Digests of trees that were compared with a model and found equal. */
@@ -93,7 +94,7 @@ int trial_end(struct trial *t, bool clean, bool judge);
 int trial_format(struct trial *t, const struct start *s, bool judge);
 
 /* The options every image is formatted with. */
-struct pmemfs_format_options trial_format_options(unsigned shards);
+struct pmemfs_format_options trial_format_options(const struct start *s);
 /* Makes a start image of what live holds now; t was ended. Takes the model over. */
 int trial_save(struct trial *t, struct start *ret);
 

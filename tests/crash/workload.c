@@ -14,7 +14,7 @@
 const char *const start_names[STARTS] = {
     [START_FRESH] = "fresh", [START_SHARDS] = "shards",	    [START_AGED] = "aged",
     [START_FULL] = "full",   [START_CRASHED] = "crashed",   [START_CRASHED2] = "crashed2",
-    [START_TORN] = "torn",   [START_REFORMAT] = "reformat",
+    [START_TORN] = "torn",   [START_REFORMAT] = "reformat", [START_REPLICA] = "replica",
 };
 
 const char *const family_names[FAMILIES] = {

@@ -19,9 +19,10 @@ enum start_kind {
 	START_AGED,	/* hundreds of operations old, cleanly unmounted */
 	START_FULL,	/* a few blocks are free */
 	START_CRASHED,	/* a rename over another file is in the journal, and not yet done */
-	START_CRASHED2, /* aged; a create is in the journal, and not yet done */
-	START_TORN,	/* aged; a record was being appended */
+	START_CRASHED2, /* aged; a create is in the journal, and not yet done; with replicas */
+	START_TORN,	/* aged; a record was being appended; with replicas */
 	START_REFORMAT, /* aged, then formatted again with the same UUID */
+	START_REPLICA,	/* as fresh, with replicas */
 	STARTS
 };
 extern const char *const start_names[STARTS];

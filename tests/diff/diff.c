@@ -24,6 +24,7 @@ enum {
 	O_IMAGE,
 	O_FILE,
 	O_SHARDS,
+	O_REPLICA,
 	O_MOUNT,
 	O_TMPFS,
 	O_REPLAY,
@@ -42,6 +43,7 @@ static const struct option options[] = {
     {"image", required_argument, NULL, O_IMAGE},
     {"file-size", required_argument, NULL, O_FILE},
     {"shards", required_argument, NULL, O_SHARDS},
+    {"replica", no_argument, NULL, O_REPLICA},
     {"mount", required_argument, NULL, O_MOUNT},
     {"tmpfs", required_argument, NULL, O_TMPFS},
     {"replay", required_argument, NULL, O_REPLAY},
@@ -63,6 +65,7 @@ static const char usage[] =
     "  --image BYTES[KMG] size of the in-process image (64M)\n"
     "  --file-size BYTES  ordinary files stay about as small (256K); writes a quarter of it\n"
     "  --shards N         shards of the in-process image\n"
+    "  --replica          with two copies of its metadata\n"
     "  --mount DIR        also in a new directory below DIR, on pmemfs\n"
     "  --tmpfs DIR        also in a new directory below DIR, on another filesystem\n"
     "  --no-core          not in-process\n"
@@ -131,6 +134,9 @@ static void take(struct args *a, int o, const char *arg)
 	case O_SHARDS:
 		c->shards = (unsigned)size_arg(arg);
 		break;
+	case O_REPLICA:
+		c->replica = true;
+		break;
 	case O_MOUNT:
 		c->mount = arg;
 		break;
@@ -165,6 +171,8 @@ static void print_command(const struct args *a, size_t steps)
 	       c->kill_every, (unsigned long long)c->image, (unsigned long long)c->file_size);
 	if (c->shards)
 		printf(" --shards %u", c->shards);
+	if (c->replica)
+		printf(" --replica");
 	if (c->mount)
 		printf(" --mount %s", c->mount);
 	if (c->tmpfs)

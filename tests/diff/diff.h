@@ -16,8 +16,9 @@ struct config {
 	unsigned full_every;	/* whole trees are compared every so many steps */
 	unsigned remount_every; /* on average; 0: never */
 	unsigned kill_every;
-	uint64_t image;	      /* bytes */
-	unsigned shards;      /* 0: pmemfs chooses */
+	uint64_t image;	 /* bytes */
+	unsigned shards; /* 0: pmemfs chooses */
+	bool replica;
 	const char *mount;    /* directory on a pmemfs mount, or NULL */
 	const char *tmpfs;    /* directory on another filesystem, or NULL */
 	const char *sequence; /* file of operations instead of random ones, or NULL */

@@ -132,7 +132,7 @@ static int remount_core(struct subject *s, bool kill, char *why)
 
 struct subject *subject_new_core(const struct config *c)
 {
-	const struct pmemfs_format_options fo = {.shards = c->shards};
+	const struct pmemfs_format_options fo = {.shards = c->shards, .replica = c->replica};
 	struct subject *s = calloc(1, sizeof(*s));
 	struct pmemfs_statfs st;
 	char why[WHY_MAX];

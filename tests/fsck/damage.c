@@ -79,7 +79,7 @@ static void journal_record(struct image *img)
 				     .len = put32(sizeof(*e)),
 				     .entries = put32(1),
 				     .mounts = fs->sb.mounts};
-	*e = (struct pmemfs_jentry){.ino = put64(img->file), .type = put32(9)};
+	*e = (struct pmemfs_jentry){.ino = put64(img->file), .type = put16(9)};
 	j->checksum = put64(hash64((char *)j + 8, sizeof(*j) - 8 + sizeof(*e), fs->seed ^ off));
 	pmemfs_abandon(fs);
 }

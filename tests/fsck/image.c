@@ -129,7 +129,7 @@ struct inode *image_inode(struct pmemfs *fs, uint64_t ino)
 
 	assert_int_equal(itable_find(fs, ino, &slot), 0);
 	i = inode_new(ino, slot);
-	assert_int_equal(inode_read(fs, i, &end), 0);
+	assert_int_equal(inode_read(fs, i, true, &end), 0);
 	return i;
 }
 
@@ -170,7 +170,7 @@ uint64_t image_record(struct image *img, uint64_t ino, unsigned k, uint32_t *ret
 
 	assert_int_equal(itable_find(fs, ino, &slot), 0);
 	assert_int_equal(
-	    log_walk(fs, ino, slot, head_of(img, slot), pick_record, &p, &log, &end), 0);
+	    log_walk(fs, ino, slot, head_of(img, slot), false, pick_record, &p, &log, &end), 0);
 	assert_true(p.off); /* there are so many records */
 	log_free(&log);
 	fs_delete(fs);

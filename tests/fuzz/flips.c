@@ -1,204 +1,205 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every single bit of an image's metadata, flipped: fsck -n must name it or it must be one that
- * nothing reads, and a mount must show the same tree, or errors, but never another tree.
+ * Every single bit of an image's metadata, flipped, or (-w) each of its words made zero, ones,
+ *one more, one less, or random: fsck -n must name it or it must be one that nothing reads, and
+ *a mount must show the same tree, or errors, but never another tree. What fsck -y mends must be
+ * clean afterwards, or said to be beyond repair.
  *
- *	flips [-l LINES] [-s START] SEED|all
+ * With replicas the same is done to one copy and to the other: the tree must be the same
+ *without errors, and after fsck -y every byte of metadata what it was. With -w also to both
+ *copies.
+ *
+ *	flips [-w] [-l LINES] [-s START] SEED|all
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fs.h"
 #include "fuzz.h"
+#include "view.h"
 
-/* What a reader of everything gets. */
-struct view {
-	uint64_t digest;
-	uint64_t errors;
-};
+/* Lines that a repair stored to. */
+static struct {
+	uint64_t list[FUZZ_SIZE / 64];
+	size_t n;
+	bool seen[FUZZ_SIZE / 64];
+} touched;
 
-static void add(struct view *v, const void *p, size_t len)
+static void touch(void *arg, enum media_event ev, uint64_t off, const void *bytes, size_t len)
 {
-	v->digest = hash64(p, len, v->digest);
-}
-
-static void add_number(struct view *v, int64_t n)
-{
-	v->errors += n == -EIO;
-	add(v, &n, sizeof(n));
-}
-
-struct names {
-	struct view *v;
-	struct {
-		char name[PMEMFS_NAME_MAX + 1];
-		uint64_t ino;
-		bool dir;
-	} list[64];
-	unsigned n;
-};
-
-static int name_found(void *arg, const char *name, const struct pmemfs_attr *a, uint64_t cookie)
-{
-	struct names *l = arg;
-
-	add(l->v, name, strlen(name));
-	add_number(l->v, (int64_t)cookie);
-	if (!strcmp(name, ".") || !strcmp(name, ".."))
-		return 0;
-	if (!a->nlink) { /* its inode is damaged */
-		l->v->errors++;
-		return 0;
-	}
-	if (l->n < 64) {
-		snprintf(l->list[l->n].name, sizeof(l->list[0].name), "%s", name);
-		l->list[l->n].ino = a->ino;
-		l->list[l->n++].dir = S_ISDIR(a->mode);
-	}
-	return 0;
-}
-
-static void view_inode(struct pmemfs *fs, uint64_t ino, struct view *v)
-{
-	static char buf[262144];
-	struct pmemfs_attr a = {0};
-	ssize_t n;
-	int r = pmemfs_getattr(fs, ino, &a);
-
-	add_number(v, r);
-	if (r)
+	if (ev == MEDIA_EV_FENCE || ev == MEDIA_EV_FLUSH || !len)
 		return;
-	add(v, &a, sizeof(a));
-	if (S_ISREG(a.mode)) {
-		n = pmemfs_read(fs, ino, 0, buf, sizeof(buf));
-		add_number(v, n);
-		add(v, buf, n > 0 ? (size_t)n : 0);
-	}
-	if (S_ISLNK(a.mode)) {
-		n = pmemfs_readlink(fs, ino, buf, sizeof(buf));
-		add_number(v, n);
-		add(v, buf, n > 0 ? (size_t)n : 0);
-	}
-	n = pmemfs_listxattr(fs, ino, buf, 1000);
-	add_number(v, n);
-	for (char *x = buf; x < buf + n; x += strlen(x) + 1) {
-		ssize_t len = pmemfs_getxattr(fs, ino, x, buf + 1000, 1000);
-
-		add(v, x, strlen(x));
-		add_number(v, len);
-		add(v, buf + 1000, len > 0 ? (size_t)len : 0);
+	for (uint64_t line = off / 64; line <= (off + len - 1) / 64; line++) {
+		if (!touched.seen[line])
+			touched.list[touched.n++] = line;
+		touched.seen[line] = true;
 	}
 }
 
-static void view_dir(struct pmemfs *fs, uint64_t dir, unsigned depth, struct view *v)
+/* fsck -y; true: it says that all is well now. */
+static bool fsck_repairs(uint8_t *image)
 {
-	struct names *l = calloc(1, sizeof(*l));
-
-	l->v = v;
-	add_number(v, pmemfs_readdir(fs, dir, 0, PMEMFS_READDIR_PLUS, name_found, l));
-	for (unsigned k = 0; k < l->n; k++) {
-		view_inode(fs, l->list[k].ino, v);
-		if (l->list[k].dir && depth)
-			view_dir(fs, l->list[k].ino, depth - 1, v);
-		pmemfs_forget(fs, l->list[k].ino, 1);
-	}
-	free(l);
-}
-
-static void said(void *arg, int level, const char *message)
-{
-	*(unsigned *)arg += level < 2; /* errors and warnings */
-}
-
-/* Mounted for reading, so that the image stays as it is. False: it does not mount. */
-static bool view_image(uint8_t *image, struct view *ret)
-{
-	unsigned reports = 0;
-	const struct pmemfs_options o = {
-	    .recovery_threads = 1, .readonly = true, .report = said, .report_arg = &reports};
-	const char *why;
-	struct media *m;
-	struct pmemfs *fs;
-
-	*ret = (struct view){0};
-	if (media_open_memory(image, FUZZ_SIZE, MEDIA_SHADOW, &m))
-		abort();
-	if (pmemfs_mount(m, &o, &fs, &why)) {
-		media_close(m);
-		return false;
-	}
-	view_inode(fs, PMEMFS_ROOT_INO, ret);
-	view_dir(fs, PMEMFS_ROOT_INO, 4, ret);
-	pmemfs_abandon(fs);
-	media_close(m);
-	ret->errors += reports;
-	return true;
-}
-
-static bool no_fix(void *arg, unsigned code, const char *message, bool fixable)
-{
-	return false;
-}
-
-static bool fsck_finds(uint8_t *image)
-{
-	const struct pmemfs_check_options o = {.force = true, .problem = no_fix};
+	const struct pmemfs_check_options o = {
+	    .force = true, .fix = PMEMFS_FIX_ALL, .problem = view_no_fix};
 	struct pmemfs_check_result r = {0};
 	struct media *m;
 	int err;
 
-	if (media_open_memory(image, FUZZ_SIZE, MEDIA_SHADOW, &m))
+	if (media_open_memory(image, FUZZ_SIZE, 0, &m))
 		abort();
+	media_set_hook(m, touch, NULL);
 	err = pmemfs_check(m, &o, &r);
 	media_close(m);
-	return err || r.problems;
+	return !err && r.problems == r.fixed;
+}
+
+/* Makes the image what it was before the repair. */
+static void restore(uint8_t *image, const uint8_t *clean)
+{
+	while (touched.n) {
+		uint64_t line = touched.list[--touched.n];
+
+		touched.seen[line] = false;
+		memcpy(image + line * 64, clean + line * 64, 64);
+	}
 }
 
 static struct counts {
-	uint64_t bits, found, refused, errors, unread, wrong;
+	uint64_t changes, found, refused, errors, unread, mended, lost, wrong;
 } sum;
 
-static void try_bit(uint8_t *image, uint64_t off, unsigned bit, const struct view *before)
+/* A change of metadata: of one place, or of it in both copies. */
+struct change {
+	uint64_t off[2];
+	unsigned places;
+	uint64_t change; /* of the 8 bytes there */
+	bool twin;	 /* there is a copy that is good */
+};
+
+static void flip(uint8_t *image, const struct change *c)
+{
+	for (unsigned k = 0; k < c->places; k++)
+		for (unsigned b = 0; b < 8; b++)
+			image[c->off[k] + b] ^= (uint8_t)(c->change >> (8 * b));
+}
+
+static void wrong(const struct change *c, const char *what)
+{
+	sum.wrong++;
+	printf("WRONG: byte %" PRIu64 " (block %" PRIu64 ")%s, changed by %#" PRIx64 ": %s\n",
+	       c->off[0], c->off[0] / PMEMFS_BLOCK_SIZE, c->places == 2 ? " and its copy" : "",
+	       c->change, what);
+}
+
+/* Metadata that has copies is what it was. */
+static bool is_exact(const struct fuzz_seed *s, const uint8_t *image, const uint8_t *clean)
+{
+	for (size_t k = 0; k < s->lines; k++)
+		if (s->twin[k] && memcmp(image + s->line[k], clean + s->line[k], 64))
+			return false;
+	return true;
+}
+
+static void repair(const struct fuzz_seed *s, uint8_t *image, const uint8_t *clean,
+		   const struct change *c)
+{
+	bool whole = fsck_repairs(image);
+
+	if (whole && view_fsck_finds(image))
+		wrong(c, "fsck -y says that it mended all, and fsck -n finds more");
+	if (c->twin && !whole)
+		wrong(c, "the other copy is good, and fsck -y cannot mend it");
+	if (c->twin && whole && !is_exact(s, image, clean))
+		wrong(c, "the other copy is good, and fsck -y makes something else of it");
+	sum.mended += whole;
+	sum.lost += !whole;
+	restore(image, clean);
+}
+
+static void try_change(const struct fuzz_seed *s, uint8_t *image, const uint8_t *clean,
+		       const struct change *c, const struct view *before)
 {
 	struct view v;
 	bool found, mounts;
 
-	image[off] ^= 1u << bit;
-	found = fsck_finds(image);
+	flip(image, c);
+	found = view_fsck_finds(image);
 	mounts = view_image(image, &v);
-	image[off] ^= 1u << bit;
-	sum.bits++;
+	sum.changes++;
 	sum.found += found;
 	sum.refused += !mounts;
 	sum.errors += mounts && v.errors;
-	if (mounts && !v.errors && v.digest != before->digest) {
-		sum.wrong++;
-		printf("WRONG: byte %" PRIu64 " (block %" PRIu64
-		       "), bit %u: another tree, no error%s\n",
-		       off, off / PMEMFS_BLOCK_SIZE, bit, found ? "; fsck -n finds it" : "");
-	} else if (!found && mounts && !v.errors) {
+	if (mounts && !v.errors && v.digest != before->digest)
+		wrong(c, "another tree, and no error");
+	else if (c->twin && (!mounts || v.errors))
+		wrong(c, "the other copy is good, and there are errors");
+	else if (!found && mounts && !v.errors)
 		sum.unread++;
-	} else if (!found) {
-		sum.wrong++;
-		printf("WRONG: byte %" PRIu64 " (block %" PRIu64
-		       "), bit %u: %s, and fsck -n finds nothing\n",
-		       off, off / PMEMFS_BLOCK_SIZE, bit,
-		       mounts ? "errors" : "it does not mount");
+	else if (!found)
+		wrong(c, "errors, and fsck -n finds nothing");
+	if (found)
+		repair(s, image, clean, c);
+	for (unsigned k = 0; k < c->places; k++)
+		memcpy(image + c->off[k], clean + c->off[k], 8);
+}
+
+static uint64_t word_at(const uint8_t *image, uint64_t off)
+{
+	uint64_t w;
+
+	memcpy(&w, image + off, 8);
+	return w;
+}
+
+/* Where a change of the line's word is made: here, and with -w in both copies. */
+static void try_places(const struct fuzz_seed *s, uint8_t *image, const uint8_t *clean,
+		       size_t k, uint64_t byte, uint64_t change, bool both,
+		       const struct view *before)
+{
+	struct change c = {.off = {s->line[k] + byte, s->twin[k] + byte},
+			   .places = 1,
+			   .change = change,
+			   .twin = s->twin[k] != 0};
+
+	if (!change)
+		return;
+	try_change(s, image, clean, &c, before);
+	if (!both || s->twin[k] <= s->line[k])
+		return;
+	c.places = 2;
+	c.twin = false;
+	try_change(s, image, clean, &c, before);
+}
+
+static void try_line(const struct fuzz_seed *s, uint8_t *image, const uint8_t *clean, size_t k,
+		     bool words, const struct view *before)
+{
+	static uint64_t random = 1;
+
+	for (unsigned byte = 0; byte < 64; byte += 8) {
+		uint64_t was = word_at(image, s->line[k] + byte);
+		const uint64_t value[] = {0, ~0ull, was + 1, was - 1,
+					  random *= 0xd1342543de82ef95};
+
+		for (unsigned n = 0; words && n < sizeof(value) / sizeof(value[0]); n++)
+			try_places(s, image, clean, k, byte, was ^ value[n], true, before);
+		for (unsigned bit = 0; !words && bit < 64; bit++)
+			try_places(s, image, clean, k, byte, 1ull << bit, false, before);
 	}
 }
 
-static void try_seed(const struct fuzz_seed *s, size_t first, size_t lines)
+static void try_seed(const struct fuzz_seed *s, size_t first, size_t lines, bool words)
 {
 	uint8_t *image = mmap(NULL, FUZZ_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE, s->fd, 0);
+	uint8_t *clean = mmap(NULL, FUZZ_SIZE, PROT_READ, MAP_PRIVATE, s->fd, 0);
 	struct view before;
 
 	sum = (struct counts){0};
-	if (image == MAP_FAILED)
+	if (image == MAP_FAILED || clean == MAP_FAILED)
 		abort();
 	if (!view_image(image, &before) || before.errors) {
 		printf("WRONG: %s as it is: it does not mount, or %" PRIu64 " errors\n",
@@ -207,41 +208,45 @@ static void try_seed(const struct fuzz_seed *s, size_t first, size_t lines)
 		return;
 	}
 	for (size_t k = first; k < s->lines && k < first + lines; k++)
-		for (unsigned bit = 0; bit < 512; bit++)
-			try_bit(image, s->line[k] + bit / 8, bit % 8, &before);
+		try_line(s, image, clean, k, words, &before);
 	munmap(image, FUZZ_SIZE);
-	printf("%s: %" PRIu64 " bits; fsck -n names %" PRIu64
-	       ", a mount is refused for %" PRIu64 ", shows errors for %" PRIu64
-	       "; nothing reads %" PRIu64 "; wrong: %" PRIu64 "\n",
-	       s->name, sum.bits, sum.found, sum.refused, sum.errors, sum.unread, sum.wrong);
+	munmap(clean, FUZZ_SIZE);
+	printf("%s: %" PRIu64 " %s; fsck -n names %" PRIu64 ", a mount is refused for %" PRIu64
+	       ", shows errors for %" PRIu64 "; nothing reads %" PRIu64
+	       "; fsck -y mends %" PRIu64 ", and says of %" PRIu64
+	       " that it cannot; wrong: %" PRIu64 "\n",
+	       s->name, sum.changes, words ? "changed words" : "flipped bits", sum.found,
+	       sum.refused, sum.errors, sum.unread, sum.mended, sum.lost, sum.wrong);
 }
 
 int main(int argc, char **argv)
 {
 	const struct fuzz_seed *seeds = fuzz_seeds();
 	size_t first = 0, lines = SIZE_MAX / 2;
-	uint64_t wrong = 0;
-	bool any = false;
+	uint64_t bad = 0;
+	bool any = false, words = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "l:s:")) != -1) {
+	while ((c = getopt(argc, argv, "l:s:w")) != -1) {
 		if (c == 'l')
 			lines = strtoull(optarg, NULL, 0);
 		else if (c == 's')
 			first = strtoull(optarg, NULL, 0);
+		else if (c == 'w')
+			words = true;
 		else
 			return 2;
 	}
 	if (optind != argc - 1) {
-		fprintf(stderr, "usage: flips [-l LINES] [-s START] SEED|all\n");
+		fprintf(stderr, "usage: flips [-w] [-l LINES] [-s START] SEED|all\n");
 		return 2;
 	}
 	for (unsigned k = 0; k < FUZZ_SEEDS; k++) {
 		if (strcmp(argv[optind], "all") && strcmp(argv[optind], seeds[k].name))
 			continue;
 		any = true;
-		try_seed(&seeds[k], first, lines);
-		wrong += sum.wrong;
+		try_seed(&seeds[k], first, lines, words);
+		bad += sum.wrong;
 	}
-	return any && !wrong ? 0 : 1;
+	return any && !bad ? 0 : 1;
 }

@@ -20,6 +20,7 @@ struct fuzz_seed {
 	const char *name;
 	int fd; /* of the image */
 	uint64_t *line;
+	uint64_t *twin; /* of each line: the same in the other copy, 0: there is none */
 	size_t lines;
 	struct fuzz_slot {
 		uint64_t ino, off;
@@ -27,7 +28,7 @@ struct fuzz_seed {
 	size_t slots;
 };
 
-#define FUZZ_SEEDS 4
+#define FUZZ_SEEDS 5
 const struct fuzz_seed *fuzz_seeds(void); /* made at the first call */
 
 /* Applies the input to a mapping of its seed. Returns the seed, or NULL: the input is too

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Seed images: empty; used and unmounted; used and left by a crash; left by a crash between a
- * journal's commit and what it describes. Which lines hold metadata the media's hook says:
- * those that were stored to in pieces of less than a block.
+ * journal's commit and what it describes; with replicas, used and unmounted. Which lines hold
+ * metadata the media's hook says: those that were stored to in pieces of less than a block.
  */
 #include <errno.h>
 #include <linux/falloc.h>
@@ -23,7 +23,8 @@ static struct {
 	struct pmemfs *fs;
 	uint8_t *image;
 	bool seen[LINES];
-	unsigned fences; /* until the image is frozen; 0: it is not going to be */
+	uint64_t twin[LINES]; /* byte offset of the line in the other copy */
+	unsigned fences;      /* until the image is frozen; 0: it is not going to be */
 	int frozen;
 } made;
 
@@ -125,12 +126,50 @@ static void note_slots(struct fuzz_seed *s)
 			note_slot(s, ino, off);
 }
 
+/* [off, off + len) has a copy `mirror` bytes on. */
+static void note_twin(uint64_t off, uint64_t len, uint64_t mirror)
+{
+	for (uint64_t at = off; mirror && at < off + len; at += 64) {
+		made.twin[at / 64] = at + mirror;
+		made.twin[(at + mirror) / 64] = at;
+	}
+}
+
+static void note_twins(const struct fuzz_seed *s)
+{
+	const struct pmemfs_options o = {.recovery_threads = 1, .readonly = true};
+	enum log_end end;
+	struct media *m;
+	const char *why;
+	struct pmemfs *fs;
+
+	MUST(media_open_memory(made.image, FUZZ_SIZE, MEDIA_SHADOW, &m));
+	MUST(pmemfs_mount(m, &o, &fs, &why));
+	for (size_t k = 0; k < s->slots; k++) {
+		struct inode *i = inode_new(s->slot[k].ino, s->slot[k].off);
+
+		note_twin(i->slot, PMEMFS_SLOT_SIZE, fs->mirror);
+		if (!inode_read(fs, i, true, &end))
+			for (uint32_t n = 0; n < i->log.nseg; n++)
+				note_twin(i->log.seg[n].block * PMEMFS_BLOCK_SIZE,
+					  seg_bytes(fs, i->log.seg[n].blocks),
+					  seg_mirror(fs, i->log.seg[n].blocks));
+		inode_delete(i);
+	}
+	pmemfs_abandon(fs);
+	media_close(m);
+}
+
 static void note_lines(struct fuzz_seed *s)
 {
+	for (size_t k = 0; k < s->slots; k++) /* those of free slots too */
+		made.seen[s->slot[k].off / 64] = true;
 	for (uint64_t line = 0; line < LINES; line++) {
 		if (!made.seen[line])
 			continue;
 		s->line = realloc(s->line, (s->lines + 1) * sizeof(s->line[0]));
+		s->twin = realloc(s->twin, (s->lines + 1) * sizeof(s->twin[0]));
+		s->twin[s->lines] = made.twin[line];
 		s->line[s->lines++] = line * 64;
 	}
 }
@@ -146,8 +185,9 @@ static void mount_it(void)
 static void make_seed(struct fuzz_seed *s, unsigned number)
 {
 	static const char *const names[FUZZ_SEEDS] = {"empty", "unmounted", "crashed",
-						      "journal"};
-	const struct pmemfs_format_options format = {.shards = 2, .now = 1, .seed = 1};
+						      "journal", "replica"};
+	const struct pmemfs_format_options format = {
+	    .shards = 2, .now = 1, .seed = 1, .replica = number == 4};
 
 	memset(&made, 0, sizeof(made));
 	made.image =
@@ -165,10 +205,12 @@ static void make_seed(struct fuzz_seed *s, unsigned number)
 		made.fences = 2; /* of a rename: the journal is committed with the first */
 		MUST(pmemfs_rename(made.fs, 1, "moved", 1, "again", 0));
 	}
-	if (number < 2)
+	if (number < 2 || number == 4)
 		MUST(pmemfs_unmount(made.fs));
 	else
 		pmemfs_abandon(made.fs);
+	if (number == 4)
+		note_twins(s);
 	note_lines(s);
 	s->name = names[number];
 	s->fd = made.frozen ? made.frozen : copy_image();

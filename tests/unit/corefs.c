@@ -37,9 +37,15 @@ static void mount_fs(struct corefs *c)
 	assert_false(pmemfs_is_readonly(c->fs));
 }
 
+unsigned corefs_copies(void)
+{
+	return getenv("PMEMFS_TEST_REPLICA") ? 2 : 1;
+}
+
 void corefs_new(struct corefs *c, uint64_t size, unsigned shards)
 {
-	const struct pmemfs_format_options o = {.shards = shards};
+	const struct pmemfs_format_options o = {.shards = shards,
+						.replica = corefs_copies() == 2};
 
 	c->size = size;
 	c->mem = mmap(NULL, size, PROT_READ | PROT_WRITE,

@@ -19,6 +19,9 @@ struct corefs {
 	struct pmemfs *fs;
 };
 
+/* Each test of the core runs with one copy of the metadata, and with two (the environment
+ * says). */
+unsigned corefs_copies(void);
 /* Formats and mounts; shards 0: pmemfs chooses. */
 void corefs_new(struct corefs *c, uint64_t size, unsigned shards);
 /* Unmounts, checks, frees the memory. */
