@@ -23,6 +23,9 @@
 
 #define USER_FLAGS  (MS_NOEXEC | MS_NOSUID | MS_NODEV)
 #define OWNER_FLAGS (MS_NOSUID | MS_NODEV)
+/* What an image brings along, programs that run as root and devices, counts only if asked for.
+ */
+#define SAFE_FLAGS (MS_NOSUID | MS_NODEV)
 
 enum kind {
 	FLAG,	  /* clear, then set mount flags */
@@ -45,7 +48,7 @@ struct option {
 #define OFFSET(f) offsetof(struct mount_options, f)
 
 static const struct option table[] = {
-    {"defaults", FLAG, 0, MS_RDONLY | USER_FLAGS | MS_SYNCHRONOUS},
+    {"defaults", FLAG, SAFE_FLAGS, MS_RDONLY | MS_NOEXEC | MS_SYNCHRONOUS},
     {"ro", FLAG, MS_RDONLY, 0},
     {"rw", FLAG, 0, MS_RDONLY},
     {"suid", FLAG, 0, MS_NOSUID},
@@ -129,7 +132,7 @@ static const struct option table[] = {
 void options_init(struct mount_options *o)
 {
 	memset(o, 0, sizeof(*o));
-	o->flags = MS_NOATIME;
+	o->flags = MS_NOATIME | SAFE_FLAGS;
 	o->poll_us = OPTIONS_POLL_US;
 }
 

@@ -64,6 +64,7 @@ static unsigned long new_flags(const struct mount_found *now, const struct mount
 	unsigned long flags;
 
 	options_init(&old);
+	old.flags = 0; /* the table names those that are set */
 	old.sloppy = old.silent = true;
 	options_parse(&old, now->options);
 	flags = (old.flags & ~o->named) | (o->flags & o->named);
