@@ -3,7 +3,7 @@
  * The parent process is the command that somebody typed: it lives until the filesystem answers,
  * so that its exit code and the child's messages on the shared stderr tell the whole story.
  *
- * Lock: stop_lock guards the count of signals and the function that is told of them.
+ * Lock: stop_lock guards the function that is told of signals.
  */
 #include "daemon.h"
 
@@ -19,11 +19,11 @@
 #include "report.h"
 
 static int ready_fd = -1;    /* child: the pipe to the parent */
+static int null_fd = -1;     /* child: what takes the terminal's place */
 static volatile pid_t child; /* parent: whom signals are passed on to */
 
 static pthread_mutex_t stop_lock = PTHREAD_MUTEX_INITIALIZER;
-static int stop_signals;
-static void (*stop_fn)(void *arg, int n);
+static void (*stop_fn)(void *arg);
 static void *stop_arg;
 
 static void pass_on(int sig)
@@ -107,6 +107,9 @@ int daemon_fork(int *ret_exit)
 		close(fd[0]);
 		ready_fd = fd[1];
 		setsid(); /* the terminal's signals come through the parent, once */
+		null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (null_fd < 0 || chdir("/") < 0)
+			report(REPORT_WARNING, "cannot leave the terminal and directory: %m");
 		return 0;
 	}
 	close(fd[1]);
@@ -116,21 +119,12 @@ int daemon_fork(int *ret_exit)
 
 void daemon_ready(const char *subject)
 {
-	int null;
-
 	if (ready_fd < 0)
 		return;
 	report_to_syslog(subject);
-	if (chdir("/") < 0)
-		report(REPORT_WARNING, "cannot leave the working directory: %m");
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null >= 0) {
-		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
-		dup2(null, STDERR_FILENO);
-		if (null > STDERR_FILENO)
-			close(null);
-	}
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		dup2(null_fd, i);
+	close(null_fd);
 	while (write(ready_fd, "", 1) < 0 && errno == EINTR)
 		;
 	close(ready_fd);
@@ -147,43 +141,42 @@ static void *signal_thread(void *unused)
 		if (sigwait(&set, &sig) != 0)
 			continue;
 		pthread_mutex_lock(&stop_lock);
-		stop_signals++;
 		if (stop_fn)
-			stop_fn(stop_arg, stop_signals);
+			stop_fn(stop_arg);
 		pthread_mutex_unlock(&stop_lock);
 	}
 	return NULL;
 }
 
-int daemon_catch_signals(void)
+void daemon_hold_signals(void)
 {
-	pthread_t thread;
 	sigset_t set;
 
 	signal(SIGPIPE, SIG_IGN);
 	signals_of_stop(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	return -pthread_create(&thread, NULL, signal_thread, NULL);
 }
 
 bool daemon_stopping(void)
 {
-	bool stopping;
+	sigset_t set;
 
-	pthread_mutex_lock(&stop_lock);
-	stopping = stop_signals > 0;
-	pthread_mutex_unlock(&stop_lock);
-	return stopping;
+	sigpending(&set);
+	return sigismember(&set, SIGTERM) || sigismember(&set, SIGINT) ||
+	       sigismember(&set, SIGHUP);
 }
 
-bool daemon_on_stop(void (*stop)(void *arg, int n), void *arg)
+int daemon_catch_signals(void)
 {
-	bool stopping;
+	pthread_t thread;
 
+	return -pthread_create(&thread, NULL, signal_thread, NULL);
+}
+
+void daemon_on_stop(void (*stop)(void *arg), void *arg)
+{
 	pthread_mutex_lock(&stop_lock);
 	stop_fn = stop;
 	stop_arg = arg;
-	stopping = stop_signals > 0;
 	pthread_mutex_unlock(&stop_lock);
-	return stopping;
 }

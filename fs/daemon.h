@@ -14,19 +14,17 @@ int daemon_fork(int *ret_exit);
 /* The child is done with setting up: the command returns, and the terminal is let go. */
 void daemon_ready(const char *subject);
 
-/*
- * SIGTERM, SIGINT and SIGHUP go to a thread of their own from here on, which counts them and
- * calls what daemon_on_stop has set. Before the first other thread is made.
- */
-int daemon_catch_signals(void);
+/* SIGTERM, SIGINT and SIGHUP wait from here on. Before the first other thread is made. */
+void daemon_hold_signals(void);
 
 /* Has a signal come? For the phases of setting up. */
 bool daemon_stopping(void);
 
 /*
- * stop(arg, n) is called in the signal thread for each further signal, the n-th in all; NULL
- * ends that, after a call that is under way has returned. Returns daemon_stopping().
+ * stop(arg) is called for each signal, in a thread that daemon_catch_signals makes; NULL ends
+ * that, after a call that is under way has returned.
  */
-bool daemon_on_stop(void (*stop)(void *arg, int n), void *arg);
+void daemon_on_stop(void (*stop)(void *arg), void *arg);
+int daemon_catch_signals(void);
 
 #endif

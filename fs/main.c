@@ -51,6 +51,7 @@ static const char help[] = USAGE
     "  fsname=NAME         what the mount table shows as the source, instead of DEVICE\n"
     "  writeback           writes are kept in memory until close, fsync or later\n"
     "  nonempty            mount on DIR although something is mounted there\n"
+    "  nosandbox           do not confine the daemon, for debuggers and profilers\n"
     "  silent              no notes, only errors\n"
     "  remount             change ro, rw and the options below of what is mounted on DIR\n"
     "and those that every filesystem has: ro rw suid nosuid dev nodev exec noexec sync async\n"

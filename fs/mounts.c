@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The mount table is read from /proc, never by looking at a mounted path: a stat of one's own
- * mount would be a request to oneself. The one exception, mounts_sync, is for a thread that
- * serves no requests.
+ * mount would be a request to oneself. The one exception, mounts_sync, is for a process
+ * that serves no requests.
  */
 #include "mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +16,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Mounts of one connection that are unmounted at most: bind mounts, one on another. */
-#define UNMOUNT_MAX 64
 
 /* Undoes the kernel's \040 for a space and the like, in place. */
 static void unescape(char *s)
@@ -182,14 +178,6 @@ bool mounts_have_fusermount(void)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The kernel says so on the descriptor when no mount of a connection is left. */
-static bool is_connected(int fd)
-{
-	struct pollfd p = {.fd = fd};
-
-	return poll(&p, 1, 0) == 0 || !(p.revents & POLLERR);
-}
-
 struct find_dev {
 	unsigned major, minor;
 	char point[4096];
@@ -204,24 +192,17 @@ static int find_dev(void *arg, const struct mount_entry *e)
 	return 0; /* the last one lies on top */
 }
 
-int mounts_unmount(int fd, unsigned major, unsigned minor, int flags)
+int mounts_unmount_top(unsigned major, unsigned minor, int flags)
 {
-	/* Once it is disconnected, the numbers may be those of somebody else's mount. */
-	for (int i = 0; i < UNMOUNT_MAX && is_connected(fd); i++) {
-		struct find_dev f = {major, minor, ""};
-		int r = 0;
+	struct find_dev f = {major, minor, ""};
+	int r = 0;
 
-		mounts_each(find_dev, &f);
-		if (f.point[0] == '\0')
-			return 0;
-		if (umount2(f.point, flags | UMOUNT_NOFOLLOW) < 0)
-			r = -errno;
-		if (r == -EPERM)
-			r = run_fusermount(f.point, flags & MNT_DETACH);
-		if (r)
-			return r;
-	}
-	return is_connected(fd) ? -EBUSY : 0;
+	mounts_each(find_dev, &f);
+	if (f.point[0] == '\0')
+		return -ENOENT;
+	if (umount2(f.point, flags | UMOUNT_NOFOLLOW) < 0)
+		r = -errno;
+	return r == -EPERM ? run_fusermount(f.point, flags & MNT_DETACH) : r;
 }
 
 void mounts_sync(unsigned major, unsigned minor)

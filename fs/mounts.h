@@ -38,10 +38,10 @@ int mounts_mount(const char *source, const char *point, unsigned long flags, con
 bool mounts_have_fusermount(void);
 
 /*
- * Unmounts every mount of the connection fd, listed as major:minor, in this mount namespace.
- * flags as for umount2(2). -EBUSY; 0 when none is left.
+ * Unmounts the uppermost mount of pmemfs that is listed as major:minor in this mount namespace.
+ * flags as for umount2(2). -ENOENT: there is none; -EBUSY; -EPERM.
  */
-int mounts_unmount(int fd, unsigned major, unsigned minor, int flags);
+int mounts_unmount_top(unsigned major, unsigned minor, int flags);
 
 /* Writes back what the kernel still has dirty of it. */
 void mounts_sync(unsigned major, unsigned minor);

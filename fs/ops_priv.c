@@ -11,31 +11,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+
+#include "monitor.h"
 
 #define CAPABILITY_XATTR "security.capability"
 
-#define GROUPS_MAX 65536
-
 static bool in_group(fuse_req_t req, gid_t gid)
 {
-	int n = fuse_req_getgroups(req, 0, NULL);
-	bool found = false;
-	gid_t *list;
+	const struct fuse_ctx *caller = fuse_req_ctx(req);
 
-	if (fuse_req_ctx(req)->gid == gid)
-		return true;
-	if (n <= 0 || n > GROUPS_MAX)
-		return false;
-	list = malloc(n * sizeof(*list));
-	if (!list)
-		return false;
-	if (fuse_req_getgroups(req, n, list) != n)
-		n = 0;
-	for (int i = 0; i < n && !found; i++)
-		found = list[i] == gid;
-	free(list);
-	return found;
+	return caller->gid == gid || monitor_in_group(caller->pid, gid);
 }
 
 bool is_outsider(fuse_req_t req, gid_t gid)

@@ -116,6 +116,7 @@ static const struct option table[] = {
     {"acl", IGNORE},
     {"remount", BOOL, .field = OFFSET(remount)},
     {"nonempty", BOOL, .field = OFFSET(nonempty)},
+    {"nosandbox", BOOL, .field = OFFSET(nosandbox)},
     {"silent", BOOL, .field = OFFSET(silent)},
     {"writeback", BOOL, .field = OFFSET(writeback)},
     {"fsname=", TEXT, .field = OFFSET(source)},

@@ -14,6 +14,7 @@ struct mount_options {
 	bool nonempty;	 /* the mount point may be one already */
 	bool noacl;	 /* no access control lists */
 	bool silent;	 /* no notes, only errors */
+	bool nosandbox;	 /* the daemon is not confined */
 	bool writeback;	 /* write() is durable later */
 	bool sloppy;	 /* unknown options are passed over */
 	char *source;	 /* fsname=, or NULL */

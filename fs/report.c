@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <syslog.h>
+
+#include "monitor.h"
 
 #define MESSAGE_MAX 1024
 
@@ -18,11 +19,10 @@ static _Atomic(const char *) syslog_subject;
 
 static void report_line(int level, const char *line)
 {
-	static const int priority[] = {LOG_ERR, LOG_WARNING, LOG_INFO};
 	const char *subject = atomic_load(&syslog_subject);
 
 	if (subject)
-		syslog(priority[level], "%s: %s", subject, line);
+		monitor_log(level, subject, line);
 	else
 		fprintf(stderr, "mount.pmemfs: %s\n", line);
 }
@@ -40,7 +40,6 @@ void report(int level, const char *format, ...)
 
 void report_to_syslog(const char *subject)
 {
-	openlog("pmemfs", LOG_PID, LOG_DAEMON);
 	atomic_store(&syslog_subject, subject);
 }
 

@@ -14,12 +14,15 @@ enum exit_code {
 	EXIT_MOUNT = 32, /* the mount failed */
 };
 
+#define REPORT_MAX 1280 /* bytes of a line, with what is put before it */
+
 enum report_level { REPORT_ERROR, REPORT_WARNING, REPORT_INFO };
 
 /* One line, without its newline, on stderr; in a daemon that lost its terminal, to syslog. */
 void report(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* From now on messages go to syslog, each beginning with `subject`, which must stay. */
+/* From now on messages go to syslog, by way of the monitor, each beginning with `subject`,
+ * which must stay. */
 void report_to_syslog(const char *subject);
 
 /* libfuse's own messages take the same way. */

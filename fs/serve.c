@@ -2,8 +2,9 @@
 /*
  * The life of one mount:
  *
- *	open the medium -> mount the filesystem in this process -> mount in the kernel -> greet
- *the kernel -> ready -> serve requests -> end -> unmount the filesystem -> close the medium
+ *	fork the monitor -> open the medium -> mount the filesystem in this process -> mount in
+ *	the kernel -> drop capabilities -> greet the kernel -> enter the sandbox -> ready ->
+ *	serve requests -> end -> unmount the filesystem -> close the medium
  *
  * What was set up is taken down in the opposite order, whatever step fails. The filesystem in
  * this process is unmounted cleanly in every case but one: the process is killed.
@@ -30,9 +31,11 @@
 #include "control_serve.h"
 #include "daemon.h"
 #include "ident.h"
+#include "monitor.h"
 #include "mounts.h"
 #include "ops.h"
 #include "report.h"
+#include "sandbox.h"
 #include "transport.h"
 #include "writeback.h"
 
@@ -50,9 +53,8 @@ struct server {
 	struct ops ops;
 	struct fuse_session *session;
 	struct transport *transport;
-	unsigned major, minor; /* of the mount, for the mount table */
-	bool mounted;	       /* in the kernel */
-	bool uring;	       /* libfuse's threads serve, by io_uring */
+	bool mounted; /* in the kernel */
+	bool uring;   /* libfuse's threads serve, by io_uring */
 	pthread_t stopper;
 	bool stopper_runs; /* signal thread only, until the loop has ended */
 	atomic_bool loop_ended;
@@ -249,7 +251,7 @@ static char *escape(const char *value)
 
 #define URING_SWITCH "/sys/module/fuse/parameters/enable_uring"
 
-#ifdef FUSE_CAP_OVER_IO_URING
+#ifdef PMEMFS_RINGS
 static bool uring_offered(void)
 {
 	FILE *f = fopen(URING_SWITCH, "re");
@@ -273,7 +275,7 @@ static int choose_transport(struct server *s)
 		       "option \"transport=%s\": there are \"threads\" and \"uring\"", how);
 		return EXIT_USAGE;
 	}
-#ifdef FUSE_CAP_OVER_IO_URING
+#ifdef PMEMFS_RINGS
 	s->uring = uring_offered();
 	if (!s->uring && !s->args->options->silent)
 		report(REPORT_INFO,
@@ -282,8 +284,8 @@ static int choose_transport(struct server *s)
 		       URING_SWITCH);
 #else
 	if (!s->args->options->silent)
-		report(REPORT_INFO, "note: transport=uring needs libfuse 3.18: threads serve "
-				    "instead");
+		report(REPORT_INFO, "note: transport=uring needs a build with libfuse 3.18 and "
+				    "liburing: threads serve instead");
 #endif
 	return EXIT_OK;
 }
@@ -377,6 +379,17 @@ static int greet_kernel(struct server *s)
 	return EXIT_MOUNT;
 }
 
+/* The last thing that they were for is the mount; threads that come now are born without. */
+static int drop_capabilities(const struct server *s)
+{
+	static const int none[] = {-1};
+
+	if (s->args->options->nosandbox || sandbox_keep_capabilities(none) == 0)
+		return EXIT_OK;
+	report(REPORT_ERROR, "cannot give up the capabilities of the daemon");
+	return EXIT_SYSTEM;
+}
+
 static int connect_kernel(struct server *s)
 {
 	struct mount_found found;
@@ -390,11 +403,13 @@ static int connect_kernel(struct server *s)
 		return code;
 	s->mounted = true;
 	mounts_find_point(s->args->dir, &found);
-	s->major = found.major;
-	s->minor = found.minor;
-	code = greet_kernel(s);
+	if (found.found)
+		monitor_set_mount(found.major, found.minor);
+	code = drop_capabilities(s);
 	if (code == EXIT_OK)
-		mounts_set_readahead(s->major, s->minor, READAHEAD_KIB);
+		code = greet_kernel(s);
+	if (code == EXIT_OK && found.found)
+		mounts_set_readahead(found.major, found.minor, READAHEAD_KIB);
 	return code;
 }
 
@@ -410,13 +425,13 @@ static bool loop_ends_within(struct server *s, int ms)
 static void *stop_thread(void *arg)
 {
 	struct server *s = arg;
-	int r = mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, 0);
+	int fd = fuse_session_fd(s->session), r = monitor_unmount(fd, 0);
 
 	if (r == -EBUSY) {
 		report(REPORT_WARNING, "%s is busy: it is written back and detached",
 		       s->args->dir);
-		mounts_sync(s->major, s->minor);
-		mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, MNT_DETACH);
+		monitor_sync();
+		monitor_unmount(fd, MNT_DETACH);
 	} else if (loop_ends_within(s, STOP_GRACE_MS)) {
 		return NULL;
 	}
@@ -424,7 +439,7 @@ static void *stop_thread(void *arg)
 	return NULL;
 }
 
-static void on_signal(void *arg, int n)
+static void on_signal(void *arg)
 {
 	struct server *s = arg;
 
@@ -457,9 +472,10 @@ static int run_loop(struct server *s)
 {
 	int r;
 
-	if (daemon_on_stop(on_signal, s))
-		on_signal(s, 1);
-	r = transport_run(s->transport);
+	daemon_on_stop(on_signal, s);
+	r = daemon_catch_signals();
+	if (r == 0)
+		r = transport_run(s->transport);
 	atomic_store(&s->loop_ended, true);
 	daemon_on_stop(NULL, NULL);
 	if (s->stopper_runs)
@@ -473,7 +489,7 @@ static int take_down(struct server *s, int code)
 	int r;
 
 	if (s->mounted)
-		mounts_unmount(fuse_session_fd(s->session), s->major, s->minor, MNT_DETACH);
+		monitor_unmount(fuse_session_fd(s->session), MNT_DETACH);
 	transport_free(s->transport);
 	if (s->session)
 		fuse_session_destroy(s->session);
@@ -489,20 +505,47 @@ static int take_down(struct server *s, int code)
 	return code;
 }
 
+/* From here on the process can do what serving takes, and ending. */
+static int enter_sandbox(struct server *s)
+{
+	const struct mount_options *o = s->args->options;
+	int r;
+
+	if (o->nosandbox) {
+		report(REPORT_WARNING, "the daemon of %s is not confined (nosandbox)",
+		       s->args->dir);
+		return EXIT_OK;
+	}
+	r = sandbox_enter(s->uring);
+	if (r == -ENOSYS) {
+		report(REPORT_WARNING,
+		       "this kernel has no seccomp filters: the daemon of %s "
+		       "has given up its capabilities, but no system calls",
+		       s->args->dir);
+		return EXIT_OK;
+	}
+	if (r) {
+		report(REPORT_ERROR, "cannot confine the daemon: %s", strerror(-r));
+		return EXIT_SYSTEM;
+	}
+	return EXIT_OK;
+}
+
 static int set_up(struct server *s)
 {
-	static int (*const steps[])(struct server * s) = {open_medium, mount_filesystem,
-							  connect_kernel, make_transport};
+	static int (*const steps[])(struct server * s) = {
+	    open_medium, mount_filesystem, connect_kernel, make_transport, enter_sandbox};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		int code = steps[i](s);
+		int code;
 
-		if (code)
-			return code;
 		if (daemon_stopping()) {
 			report(REPORT_ERROR, "interrupted");
 			return EXIT_SIGNAL;
 		}
+		code = steps[i](s);
+		if (code)
+			return code;
 	}
 	return EXIT_OK;
 }
@@ -510,12 +553,13 @@ static int set_up(struct server *s)
 int serve(const struct serve_args *args)
 {
 	struct server s = {.args = args};
-	int code, r = daemon_catch_signals();
+	int code, r = monitor_start();
 
 	if (r) {
-		report(REPORT_ERROR, "cannot make a thread: %s", strerror(-r));
+		report(REPORT_ERROR, "cannot make a process: %s", strerror(-r));
 		return EXIT_SYSTEM;
 	}
+	daemon_hold_signals();
 	/* The kernel may want pages back through us: our own allocations must not wait for
 	 * that. */
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);

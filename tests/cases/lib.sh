@@ -139,12 +139,15 @@ wait_pid() {
 	die "process $1 has not ended"
 }
 
+# umount_fs: what was writable is clean afterwards, or else the daemon has not come to its end
 umount_fs() {
 	baseline && return
-	local pid
+	local pid writable
 	pid=$(daemon_pid)
+	writable=$(findmnt -rnfo OPTIONS "$MNT")
 	umount "$MNT"
 	wait_pid "$pid"
+	[ "${writable%%,*}" != rw ] || expect_equal "$(info clean)" true "clean after umount"
 }
 
 # kill_fs: the daemon dies at once, its mount is taken away

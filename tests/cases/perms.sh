@@ -81,6 +81,11 @@ expect_equal "$(stat -c %a open/setid)" 777 "mode after chown"
 setid 2664
 as 1002 "$PMEMFS_BUILD/tests/cases/sysx" pwrite 0 x open/setid
 expect_equal "$(stat -c %a open/setid)" 666 "mode after a write, without group execution"
+# Inside it they may, also if it is one of their supplementary groups.
+setid 2664
+setpriv --reuid 1002 --regid 1002 --groups 999,1001,5000 \
+	"$PMEMFS_BUILD/tests/cases/sysx" pwrite 0 x open/setid
+expect_equal "$(stat -c %a open/setid)" 2666 "mode after a member's write, without group execution"
 
 check() { expect_equal "$(tree_of "$MNT")" "$before" tree; }
 before=$(tree_of .)

@@ -29,7 +29,7 @@ must umount $mnt
 # ---- fsck at boot ----
 must fsck -t pmemfs -a $dev
 must mount $mnt
-kill -9 "$(pidof mount.pmemfs)"
+kill -9 "$(daemon_pids)"
 must umount $mnt
 must fsck -t pmemfs -a $dev
 say "fsck -t pmemfs -a after the daemon was killed: $(tail -n 1 /tmp/said)"

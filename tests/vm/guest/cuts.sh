@@ -29,7 +29,7 @@ fi
 mark mount
 must mount.pmemfs $dev $mnt
 mark mounted
-text=$(grep "r-xp.*mount.pmemfs" "/proc/$(pidof mount.pmemfs)/maps")
+text=$(grep "r-xp.*mount.pmemfs" "/proc/$(daemon_pids)/maps")
 mark "text ${text%% *}"
 if [ "$vm_dir" != none ]; then
 	right "$vm_dir" $(echo "$vm_last" | tr , ' ')

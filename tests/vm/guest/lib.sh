@@ -52,11 +52,19 @@ fsck_clean() {
 	must fsck.pmemfs -n -f "${1:-$dev}"
 }
 
+# daemon_pids: of the daemons, not of the monitors beside them
+daemon_pids() {
+	local pid
+	for pid in $(pidof mount.pmemfs); do
+		grep -qx pmemfs-monitor "/proc/$pid/comm" || echo "$pid"
+	done
+}
+
 # daemons_gone [N]: waits for the daemon of a mount that is gone, which umount does not, until N
 # others (none) are left
 daemons_gone() {
 	local n=0
-	while [ "$(pidof mount.pmemfs | wc -w)" -gt "${1:-0}" ]; do
+	while [ "$(daemon_pids | wc -w)" -gt "${1:-0}" ]; do
 		n=$((n + 1))
 		[ $n -lt 300 ] || die "a daemon does not end after its unmount"
 		sleep 0.1

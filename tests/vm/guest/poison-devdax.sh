@@ -3,7 +3,7 @@
 . /vm/lib.sh
 must mkfs.pmemfs -q $dev
 must mount.pmemfs $dev $mnt
-daemon=$(pidof mount.pmemfs)
+daemon=$(daemon_pids)
 head -c 1048576 /dev/urandom >$mnt/f
 head -c 100000 /dev/urandom >$mnt/other
 sums=$(cd $mnt && md5sum f other)
@@ -16,7 +16,7 @@ wait $reader
 echo "read: $(cat /tmp/read)"
 equal "$(wc -l </tmp/read)" 1 "number of reads that failed"
 equal "$(cut -d ' ' -f 2- /tmp/read)" "65536 EIO"
-equal "$(pidof mount.pmemfs)" "$daemon" "the daemon"
+equal "$(daemon_pids)" "$daemon" "the daemon"
 say "the read of 64 KiB at $(cut -d ' ' -f 1 /tmp/read) got EIO, the daemon lives"
 equal "$(cd $mnt && md5sum f other)" "$sums" "the files afterwards"
 must cp $mnt/other $mnt/new
@@ -25,6 +25,6 @@ must vmx locate $dev "$(sysfs $dev size)" $mnt/f 409600
 read -r off </tmp/said
 must vmx poison $dev "$off" 4096
 equal "$(cd $mnt && md5sum other new | cut -d ' ' -f 1 | sort -u | wc -l)" 1
-equal "$(pidof mount.pmemfs)" "$daemon" "the daemon after MADV_HWPOISON"
+equal "$(daemon_pids)" "$daemon" "the daemon after MADV_HWPOISON"
 unmounted
 fsck_clean

@@ -24,7 +24,7 @@ echo "$((on_device / 512)) 8" >/sys/block/pmem0/badblocks
 say "bad: /dev/pmem0 at $on_device, which is byte $in_image of the image and block 100 of a file"
 must mount -o dax /dev/pmem0 /tmp/d
 must mount.pmemfs /tmp/d/img $mnt
-daemon=$(pidof mount.pmemfs)
+daemon=$(daemon_pids)
 must vmx readx $mnt/f 4096
 equal "$(cat /tmp/said)" "$((100 * 4096)) 4096 EIO" "what cannot be read"
 say "reading the file in blocks: $(cat /tmp/said), all others right"
@@ -34,7 +34,7 @@ refused 1 'Input/output error|I/O error' cp $mnt/f /tmp/copy
 equal "$(cd $mnt && md5sum other)" "$(echo "$sums" | grep other)"
 must cp $mnt/other $mnt/new
 equal "$(md5sum <$mnt/new)" "$(md5sum <$mnt/other)"
-equal "$(pidof mount.pmemfs)" "$daemon" "the daemon"
+equal "$(daemon_pids)" "$daemon" "the daemon"
 
 unmounted
 refused 4 "f" fsck.pmemfs -n -f /tmp/d/img

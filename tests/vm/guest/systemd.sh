@@ -30,7 +30,7 @@ is srv-pm.mount active
 must vmx verify /srv/pm 11 199 whole
 say "by a mount unit: $(findmnt -n /srv/pm | tr -s ' ')"
 # Its daemon is killed: the unit notices and can be started again.
-kill -9 "$(pidof mount.pmemfs)"
+kill -9 "$(daemon_pids)"
 must systemctl stop srv-pm.mount
 must systemctl start srv-pm.mount
 must vmx verify /srv/pm 11 199 whole
