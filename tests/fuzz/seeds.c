@@ -2,7 +2,8 @@
 /*
  * Seed images: empty; used and unmounted; used and left by a crash; left by a crash between a
  * journal's commit and what it describes; with replicas, used and unmounted. Which lines hold
- * metadata the media's hook says: those that were stored to in pieces of less than a block.
+ * metadata the media's hook says: those that were stored to in pieces of less than a block; and
+ * the superblocks, the heads of all slots, the saved free list.
  */
 #include <errno.h>
 #include <linux/falloc.h>
@@ -160,8 +161,23 @@ static void note_twins(const struct fuzz_seed *s)
 	media_close(m);
 }
 
+static void see_block(uint64_t block)
+{
+	const uint8_t *p = made.image + block * PMEMFS_BLOCK_SIZE;
+
+	for (unsigned at = 0; at < PMEMFS_BLOCK_SIZE; at += 64)
+		if (p[at] || memcmp(p + at, p + at + 1, 63))
+			made.seen[block * (PMEMFS_BLOCK_SIZE / 64) + at / 64] = true;
+}
+
 static void note_lines(struct fuzz_seed *s)
 {
+	const struct pmemfs_super *sb = (const void *)made.image;
+
+	see_block(PMEMFS_SB_BLOCK);
+	see_block(PMEMFS_SB_REPLICA);
+	if (get64(sb->saved_list))
+		see_block(get64(sb->saved_list));
 	for (size_t k = 0; k < s->slots; k++) /* those of free slots too */
 		made.seen[s->slot[k].off / 64] = true;
 	for (uint64_t line = 0; line < LINES; line++) {
