@@ -34,6 +34,7 @@ enum check_code {
 	CHECK_SIZE = 310,	   /* a size where none belongs */
 	CHECK_DIR_NLINK = 311,	   /* a directory stores a link count other than 0 and 1 */
 	CHECK_ORPHAN = 312,	   /* clean, but an inode without names or users */
+	CHECK_NO_ROOT = 316,	   /* its slot is free */
 	CHECK_COPY = 315,	   /* one copy of a log or head word is damaged */
 	CHECK_HEADER = 313,	   /* bytes beside the table inode in a shard header */
 	CHECK_TABLE_KIND = 314,	   /* a table inode is no plain file */

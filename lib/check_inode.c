@@ -369,6 +369,23 @@ static uint64_t choose_head(struct check *c, uint64_t ino, uint64_t slot, uint64
 	return head;
 }
 
+/* The root's slot is free: an empty root, at once, to which the next pass connects the rest. */
+static int make_root(struct check *c, uint64_t slot, uint64_t head, struct check_inode *ci)
+{
+	int r;
+
+	c->no_root = true;
+	if (!check_problem(c, &(struct problem){.code = CHECK_NO_ROOT}))
+		return 0;
+	r = check_give_up(c, PMEMFS_ROOT_INO, slot, head);
+	if (r) {
+		bad_inode(c, PMEMFS_ROOT_INO, ci, CHECK_INODE_IO, slot, r);
+		return 0;
+	}
+	c->no_root = false;
+	return check_slot(c, PMEMFS_ROOT_INO, slot, ci);
+}
+
 static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
 {
 	uint64_t head[2];
@@ -396,6 +413,8 @@ static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check
 		head[0] = choose_head(c, ino, slot, head[0]);
 	if (head_where(head[0]) != HEAD_FREE)
 		return check_used(c, ino, slot, head[0], ci);
+	if (ino == PMEMFS_ROOT_INO)
+		return make_root(c, slot, head[0], ci);
 	if (!alike)
 		mend_later(c, CHECK_COPY, ino, slot);
 	return 0;

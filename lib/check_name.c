@@ -243,6 +243,8 @@ static void check_root(struct check *c)
 	const struct check_inode *root;
 	const char *state = root_state(c);
 
+	if (c->no_root)
+		return; /* pass 3 has told */
 	if (state) {
 		c->no_root = true;
 		check_problem(c, &(struct problem){.code = CHECK_ROOT, .name = state});
