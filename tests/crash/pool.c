@@ -422,6 +422,22 @@ int pool_list(const struct pool_options *o)
 	return 0;
 }
 
+/* Ended early: the workers finish what they are at, and the sums are printed. */
+static struct shared *interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted->stop = true;
+}
+
+static void catch_signals(struct shared *sh)
+{
+	const struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	interrupted = sh;
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+}
+
 int pool_run(const struct pool_options *o)
 {
 	static struct pool p;
@@ -434,6 +450,7 @@ int pool_run(const struct pool_options *o)
 	p.deadline = budget > 0 ? p.began + budget : 1e300;
 	printf("tier %s, seed %llu, %u workers\n", tier_names[o->tier],
 	       (unsigned long long)o->run.seed, o->workers);
+	catch_signals(p.sh);
 	for (unsigned i = 0; i < o->workers; i++)
 		start_worker(&p, i);
 	while (!watch(&p, &failed)) {
