@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each operation costs the medium: fences, lines flushed, lines stored non-temporally and
- * bytes: usually (the middle one of a row of 200), for the whole row, in which logs grow and
- * are stated anew, and the fences of the dearest one. The table is kept in fences.golden,
- * which a change must update knowingly:
+ * What each operation costs: fences, lines flushed, lines stored non-temporally and bytes:
+ * usually (the middle one of a row of 200), for the whole row, in which logs grow and are
+ *stated anew, and the fences of the dearest one; and how often memory was allocated. The table
+ *is kept in fences.golden, which a change must update knowingly:
  *
  *	PMEMFS_GOLDEN=tests/unit/fences.golden build/tests/unit/test_fences --update
  *
- * Fences must always be as in the table, and within the budgets of operations that have one,
- * usually and on average. The other columns depend on the store kernels of the processor; they
- * are compared where the table was made with the same ones.
+ * Fences and allocations must always be as in the table, and within the budgets of operations
+ *that have one, usually and on average. The other columns depend on the store kernels of the
+ *processor; they are compared where the table was made with the same ones.
  */
 #include "corefs.h"
 
@@ -20,6 +20,42 @@
 #define GOLDEN "fences.golden"
 
 static const struct pmemfs_cred cred = {0, 0};
+
+/* ---- allocations ---- */
+
+static unsigned long allocations;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+	allocations++;
+	return __real_malloc(size);
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+	allocations++;
+	return __real_calloc(n, size);
+}
+
+void *__real_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_realloc(void *p, size_t size)
+{
+	allocations++;
+	return __real_realloc(p, size);
+}
+
+void *__real_aligned_alloc(size_t align, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size)
+{
+	allocations++;
+	return __real_aligned_alloc(align, size);
+}
 
 /* A filesystem with a directory, another one, and a file of 1 MiB, all held. */
 struct stage {
@@ -324,6 +360,7 @@ struct cost {
 	struct media_counts usual; /* the middle one of them */
 	struct media_counts all;
 	uint64_t worst; /* fences of the dearest one */
+	unsigned long usual_allocs, all_allocs;
 };
 
 static struct media_counts minus(const struct media_counts *b, const struct media_counts *a)
@@ -344,9 +381,17 @@ static int by_cost(const void *x, const void *y)
 	return a->flushes < b->flushes ? -1 : a->flushes > b->flushes;
 }
 
+static int by_number(const void *x, const void *y)
+{
+	const unsigned long *a = x, *b = y;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
 static void measure(const struct probe *p, struct cost *ret)
 {
 	struct media_counts at[ROW + 1], each[ROW];
+	unsigned long allocs[ROW];
 	struct stage s;
 
 	stage_set(&s);
@@ -354,32 +399,42 @@ static void measure(const struct probe *p, struct cost *ret)
 		p->prepare(&s, ROW);
 	media_count(s.c.media, &at[0]);
 	for (unsigned k = 0; k < ROW; k++) {
+		allocations = 0;
 		p->run(&s, k);
+		allocs[k] = allocations;
 		media_count(s.c.media, &at[k + 1]);
 		each[k] = minus(&at[k + 1], &at[k]);
 	}
 	corefs_done(&s.c);
 	qsort(each, ROW, sizeof(each[0]), by_cost);
+	qsort(allocs, ROW, sizeof(allocs[0]), by_number);
 	ret->usual = each[ROW / 2];
 	ret->worst = each[ROW - 1].fences;
 	ret->all = minus(&at[ROW], &at[0]);
+	ret->usual_allocs = allocs[ROW / 2];
+	ret->all_allocs = 0;
+	for (unsigned k = 0; k < ROW; k++)
+		ret->all_allocs += allocs[k];
 }
 
 /* ---- the table ---- */
 
-static const char columns[] = "# operation                    | one, usually: fences flushed "
-			      "nt lines   bytes | 200: fences "
-			      "flushed nt lines   bytes | worst: fences\n";
+static const char columns[] =
+    "# operation                    | one, usually: fences flushed "
+    "nt lines   bytes | 200: fences "
+    "flushed nt lines   bytes | worst: fences | allocations: one  200\n";
 
 static int print_row(char *buf, size_t size, const struct probe *p, const struct cost *c)
 {
 	return snprintf(
-	    buf, size, "%-30s | %20llu %7llu %8llu %7llu | %11llu %7llu %8llu %7llu | %13llu\n",
+	    buf, size,
+	    "%-30s | %20llu %7llu %8llu %7llu | %11llu %7llu %8llu %7llu | %13llu | %16lu "
+	    "%4lu\n",
 	    p->name, (unsigned long long)c->usual.fences, (unsigned long long)c->usual.flushes,
 	    (unsigned long long)c->usual.nt_lines, (unsigned long long)c->usual.bytes,
 	    (unsigned long long)c->all.fences, (unsigned long long)c->all.flushes,
 	    (unsigned long long)c->all.nt_lines, (unsigned long long)c->all.bytes,
-	    (unsigned long long)c->worst);
+	    (unsigned long long)c->worst, c->usual_allocs, c->all_allocs);
 }
 
 /* Which store kernels the columns behind the fences belong to. */
@@ -403,6 +458,7 @@ static void expect_row(const char *want, const char *got, const struct cost *c,
 		       bool same_kernels)
 {
 	unsigned long long usual, all, worst;
+	unsigned long one_alloc, all_allocs;
 
 	if (same_kernels) {
 		if (strcmp(want, got))
@@ -411,12 +467,14 @@ static void expect_row(const char *want, const char *got, const struct cost *c,
 		return;
 	}
 	assert_int_equal(sscanf(strchr(want, '|'),
-				"| %llu %*u %*u %*u | %llu %*u %*u %*u | %llu", &usual, &all,
-				&worst),
-			 3);
+				"| %llu %*u %*u %*u | %llu %*u %*u %*u | %llu | %lu %lu",
+				&usual, &all, &worst, &one_alloc, &all_allocs),
+			 5);
 	assert_int_equal(c->usual.fences, usual);
 	assert_int_equal(c->all.fences, all);
 	assert_int_equal(c->worst, worst);
+	assert_int_equal(c->usual_allocs, one_alloc);
+	assert_int_equal(c->all_allocs, all_allocs);
 }
 
 static void table(void **state)
