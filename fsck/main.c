@@ -16,6 +16,7 @@
 
 #include "ident.h"
 #include "talk.h"
+#include "undo.h"
 
 static int fail(const char *path, const char *why)
 {
@@ -115,6 +116,41 @@ static int check(const struct fsck_options *o, struct media *m, const struct pme
 	return conclude(o, info, &res);
 }
 
+static int put_back(const struct fsck_options *o)
+{
+	struct media *m = NULL;
+	const char *why = "";
+	uint64_t lines;
+	int r = media_open(o->path, MEDIA_WAIT, &m, &why);
+
+	if (r)
+		return fail(o->path, why);
+	r = undo_apply(o->undo, m, &lines);
+	media_close(m);
+	if (r == -EINVAL)
+		return fail(o->undo, "is no undo file");
+	if (r == -EXDEV)
+		return fail(o->undo, "is of another filesystem");
+	if (r)
+		return fail(o->undo, strerror(-r));
+	printf("%s: %" PRIu64 " lines of 64 bytes are what they were before the repair\n",
+	       o->path, lines);
+	return FSCK_FIXED;
+}
+
+/* Saves what is going to be changed, if that was asked for. */
+static int begin_backup(const struct fsck_options *o, struct media *m,
+			const struct pmemfs_info *info)
+{
+	int r;
+
+	if (!o->backup || o->fix == PMEMFS_FIX_NONE)
+		return FSCK_OK;
+	r = undo_begin(o->backup, m, info);
+	return r ? fail(o->backup, r == -EEXIST ? "exists: name a new file" : strerror(-r))
+		 : FSCK_OK;
+}
+
 static int run(const struct fsck_options *o)
 {
 	struct media *m = NULL;
@@ -131,7 +167,7 @@ static int run(const struct fsck_options *o)
 		code = not_pmemfs(o->path, m, why);
 	else if (r)
 		code = fail(o->path, why);
-	else
+	else if (!(code = begin_backup(o, m, &info)))
 		code = check(o, m, &info);
 	media_close(m);
 	return code;
@@ -149,7 +185,7 @@ int main(int argc, char **argv)
 		o.fix = PMEMFS_FIX_NONE;
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	code = run(&o);
+	code = o.undo ? put_back(&o) : run(&o);
 	if (fflush(stdout))
 		code |= FSCK_ERROR;
 	return code;

@@ -11,6 +11,8 @@
 
 #include "options.h"
 
+enum { OPT_UNDO = 256 };
+
 static const struct option longopts[] = {
     {"no", no_argument, NULL, 'n'},
     {"yes", no_argument, NULL, 'y'},
@@ -18,13 +20,16 @@ static const struct option longopts[] = {
     {"force", no_argument, NULL, 'f'},
     {"verbose", no_argument, NULL, 'v'},
     {"progress", required_argument, NULL, 'C'},
+    {"backup", required_argument, NULL, 'b'},
+    {"undo", required_argument, NULL, OPT_UNDO},
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {0},
 };
 
 static const char help[] =
-    "Usage: fsck.pmemfs [-n|-y|-p|-a] [-f] [-v] [-C FD] DEVICE-OR-IMAGE\n"
+    "Usage: fsck.pmemfs [-n|-y|-p|-a] [-f] [-v] [-C FD] [-b FILE] DEVICE-OR-IMAGE\n"
+    "       fsck.pmemfs --undo=FILE DEVICE-OR-IMAGE\n"
     "Checks a pmemfs filesystem and repairs it. It must not be mounted.\n"
     "\n"
     "  -n, --no           change nothing, answer every question with no\n"
@@ -33,6 +38,8 @@ static const char help[] =
     "  -f, --force        check although it is marked clean\n"
     "  -v, --verbose      say more\n"
     "  -C, --progress=FD  write progress to this descriptor; 0: a bar on the terminal\n"
+    "  -b, --backup=FILE  save to this new file what is changed, before it is\n"
+    "      --undo=FILE    make the device what it was before that\n"
     "  -V, --version      print the version\n"
     "  -h, --help         print this\n"
     "\n"
@@ -87,6 +94,12 @@ static int parse_one(int c, struct fsck_options *o)
 		return 0;
 	case 'C':
 		return parse_fd(optarg, &o->progress_fd);
+	case 'b':
+		o->backup = optarg;
+		return 0;
+	case OPT_UNDO:
+		o->undo = optarg;
+		return 0;
 	case 'r': /* ask; the default */
 	case 'M':
 	case 'T':
@@ -110,12 +123,14 @@ int fsck_options_parse(int argc, char **argv, struct fsck_options *ret, int *ret
 	int c, r = 0;
 
 	*ret = (struct fsck_options){.fix = PMEMFS_FIX_ASK, .progress_fd = -1};
-	while (!r && (c = getopt_long(argc, argv, "nypafvC:rMTRst:Vh", longopts, NULL)) != -1)
+	while (!r && (c = getopt_long(argc, argv, "nypafvC:b:rMTRst:Vh", longopts, NULL)) != -1)
 		r = parse_one(c, ret);
 	if (!r && optind == argc)
 		r = usage("usage: a device or an image file must be named");
 	if (!r && optind + 1 < argc)
 		r = usage("usage: one device or image file at a time");
+	if (!r && ret->undo && (ret->mode_given || ret->backup))
+		r = usage("--undo does not go with other options");
 	*ret_code = r < 0 ? FSCK_USAGE : FSCK_OK;
 	if (!r)
 		ret->path = argv[optind];

@@ -20,7 +20,9 @@ struct fsck_options {
 	enum pmemfs_fix fix;
 	bool mode_given; /* -n, -y, -p or -a */
 	bool force, verbose;
-	int progress_fd; /* -1: not given; 0: a bar */
+	int progress_fd;    /* -1: not given; 0: a bar */
+	const char *backup; /* -b: the undo file to make; NULL: none */
+	const char *undo;   /* --undo: the one to put back */
 };
 
 /* 0: go on; otherwise *ret_code is the exit code. */

@@ -79,6 +79,13 @@ void media_set_hook(struct media *m, media_hook hook, void *arg)
 	m->hook_arg = arg;
 }
 
+void media_set_before(struct media *m, media_before fn, void *arg)
+{
+	m->before = fn;
+	m->before_arg = arg;
+	m->store_limit = 0;
+}
+
 /* ---- loads ---- */
 
 int media_read(const struct media *m, uint64_t off, void *dst, size_t len)
@@ -128,6 +135,12 @@ const void *media_ptr(const struct media *m, uint64_t off, size_t len)
 static inline bool may_store(const struct media *m, uint64_t off, uint64_t len)
 {
 	return likely(off <= m->store_limit && len <= m->store_limit - off);
+}
+
+/* Whether it may where may_store says no: somebody wants to be asked before. */
+static bool ask_before(struct media *m, uint64_t off, size_t len)
+{
+	return m->before && media_has(m, off, len) && !m->before(m->before_arg, off, len);
 }
 
 static void set_failed(struct media *m)
@@ -247,7 +260,7 @@ static inline void store(struct media *m, uint64_t off, const char *src, size_t 
 
 	if (unlikely(!len))
 		return;
-	if (!may_store(m, off, len)) {
+	if (!may_store(m, off, len) && !ask_before(m, off, len)) {
 		store_aside(m, off, src, len);
 		return;
 	}
@@ -298,7 +311,7 @@ void media_store8(struct media *m, uint64_t off, uint64_t value)
 		set_failed(m);
 		return;
 	}
-	if (!may_store(m, off, sizeof(value))) {
+	if (!may_store(m, off, sizeof(value)) && !ask_before(m, off, sizeof(value))) {
 		store_aside(m, off, &value, sizeof(value));
 		return;
 	}
@@ -316,7 +329,7 @@ void media_flush(struct media *m, uint64_t off, size_t len)
 	uint64_t first = off / COPY_LINE * COPY_LINE;
 	size_t lines;
 
-	if (m->eadr || !len || !may_store(m, off, len))
+	if (m->eadr || !len || !(may_store(m, off, len) || m->before))
 		return;
 	lines = (off + len - first + COPY_LINE - 1) / COPY_LINE;
 	if (unlikely(m->flush->flush(m->base + first, lines)))
@@ -341,7 +354,7 @@ int media_fence(struct media *m)
 
 int media_sync(struct media *m)
 {
-	if (m->kind != MEDIA_FILE || !m->store_limit)
+	if (m->kind != MEDIA_FILE || !(m->store_limit || m->before))
 		return 0;
 	return msync(m->base, m->size, MS_SYNC) ? -errno : 0;
 }

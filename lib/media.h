@@ -175,6 +175,13 @@ int media_sync(struct media *m);
 /* Sums over all threads, since the media was opened. */
 void media_count(const struct media *m, struct media_counts *ret);
 
+/*
+ * Is called before each store, with what it will change; unless it returns 0, nothing is stored
+ * and the store has failed. In the storing thread. Not for shadowed media.
+ */
+typedef int (*media_before)(void *arg, uint64_t off, size_t len);
+void media_set_before(struct media *m, media_before fn, void *arg);
+
 /* Sets the hook (NULL: none). Not while other threads use the media. */
 void media_set_hook(struct media *m, media_hook hook, void *arg);
 

@@ -67,6 +67,8 @@ struct media {
 	/* constant while several threads use the media */
 	struct media_policy policy;
 	const struct copy_flush *flush;
+	media_before before; /* NULL: none; else store_limit is 0, so that each store asks */
+	void *before_arg;
 	media_hook hook; /* NULL: none */
 	void *hook_arg;
 	/* changes */
