@@ -26,15 +26,16 @@ load_fio() {
 load_diff() {
 	local seed=$1
 	while [ $SECONDS -lt $until ]; do
-		"$PMEMFS_BUILD/tests/diff/diff" --seed $((seed += 10)) --steps 2000 --no-core --mount "$MNT" ||
-			return 1
+		"$PMEMFS_BUILD/tests/diff/diff" --seed $((seed += 10)) --steps 2000 --no-core --mount "$MNT" \
+			>"diff.$1" 2>&1 || { tail -n 20 "diff.$1"; return 1; }
 	done
 }
 load_tree() {
 	local k=0
 	while [ $SECONDS -lt $until ]; do
 		cp -a "$ROOT/lib" "$ROOT/tests" "$MNT/tree" && diff -r "$ROOT/lib" "$MNT/tree/lib" &&
-			diff -r "$ROOT/tests" "$MNT/tree/tests" && rm -r "$MNT/tree/lib" "$MNT/tree/tests" || return 1
+			diff -r "$ROOT/tests" "$MNT/tree/tests" && rm -r "$MNT/tree/lib" "$MNT/tree/tests" ||
+			{ echo "the tree is not what was copied"; return 1; }
 	done
 }
 mkdir "$MNT/tree"
@@ -42,7 +43,7 @@ load_fio buffered --rw=randwrite --bsrange=512-64k --ioengine=psync &
 load_fio direct --rw=randwrite --bs=4k --direct=1 --ioengine=libaio --iodepth=8 &
 load_fio mapped --rw=randwrite --bs=4k --ioengine=mmap &
 load_fio fsynced --rw=write --bs=16k --fsync=1 --ioengine=psync --io_size=32M --size=32M &
-for seed in 1000001 2000002 3000003; do load_diff $seed >"diff.$seed" & done
+for seed in 1000001 2000002 3000003; do load_diff $seed & done
 load_tree &
 
 # Memory of its own: the medium that is mapped does not count.
