@@ -44,6 +44,10 @@ expect_equal "$(ls busy | wc -l)" 1000
 
 sysx create e 300
 expect_equal "$(sysx seekdir d)" 2002
+mkdir thinned
+sysx create thinned/name- 1000
+expect_equal "$(sysx seekdir thinned remove)" 1002
+expect_equal "$(sysx seekdir thinned)" "$(($(ls thinned | wc -l) + 2))"
 mkdir types
 : >types/file
 mkdir types/dir

@@ -297,6 +297,28 @@ static void cmd_btime(char **a)
 	printf("%jd\n", (intmax_t)sx.stx_btime.tv_sec);
 }
 
+static struct timespec time_of(const char *word)
+{
+	struct timespec t = {0};
+	char *nsec;
+
+	if (!strcmp(word, "now"))
+		return (struct timespec){.tv_nsec = UTIME_NOW};
+	if (!strcmp(word, "omit"))
+		return (struct timespec){.tv_nsec = UTIME_OMIT};
+	t.tv_sec = strtoll(word, &nsec, 10);
+	t.tv_nsec = *nsec ? strtol(nsec + 1, NULL, 10) : 0;
+	return t;
+}
+
+/* utimens ATIME MTIME FILE: now, omit, or SECONDS[.NANOSECONDS], all nine digits */
+static void cmd_utimens(char **a)
+{
+	struct timespec times[2] = {time_of(a[0]), time_of(a[1])};
+
+	check(utimensat(AT_FDCWD, a[2], times, AT_SYMLINK_NOFOLLOW));
+}
+
 /* setxattr HOW FILE NAME VALUE | setxattr HOW FILE NAME =LENGTH */
 static void cmd_setxattr(char **a)
 {
@@ -553,14 +575,17 @@ static void cmd_getdents(char **a)
 	free(buf);
 }
 
-/* seekdir DIR: goes to each position that telldir told, and must find the same entry there */
+/*
+ * seekdir DIR [remove]: goes to each position that telldir told, and must find the same entry
+ * there; when every second entry was unlinked meanwhile, the next one that is left.
+ */
 static void cmd_seekdir(char **a)
 {
 	DIR *d = opendir(a[0]);
 	enum { MAX = 4096 };
 	static long cookie[MAX];
 	static char name[MAX][256];
-	int n = 0;
+	int n = 0, left;
 
 	if (!d)
 		fail();
@@ -570,12 +595,20 @@ static void cmd_seekdir(char **a)
 			break;
 		snprintf(name[n], sizeof(name[n]), "%s", e->d_name);
 	}
+	for (int i = 0; a[1] && i < n; i += 2)
+		if (name[i][0] != '.') {
+			check(unlinkat(dirfd(d), name[i], 0));
+			name[i][0] = 0;
+		}
+	left = n;
 	for (int i = n - 1; i >= 0; i--) {
+		if (name[i][0])
+			left = i;
 		seekdir(d, cookie[i]);
 		struct dirent *e = readdir(d);
-		if (!e || strcmp(e->d_name, name[i]))
-			wrong("position %d was %s, is %s", i, name[i],
-			      e ? e->d_name : "the end");
+		if (left == n ? !!e : !e || strcmp(e->d_name, name[left]))
+			wrong("position %d was %s, is %s", i,
+			      left == n ? "the end" : name[left], e ? e->d_name : "the end");
 	}
 	rewinddir(d);
 	if (!readdir(d))
@@ -687,6 +720,7 @@ static const struct command {
     {"tmpfile", 2, cmd_tmpfile},
     {"truncate", 2, cmd_truncate},
     {"unlink", 1, cmd_unlink},
+    {"utimens", 3, cmd_utimens},
     {"zero-keep", 3, cmd_zero_keep},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A directory's index in DRAM, against an array, under random changes. */
+/* A directory's index in DRAM: against an array, under random changes; names that collide. */
 #include "unit.h"
 
 #include <dirent.h>
@@ -102,11 +102,60 @@ static void removal_leaves_nothing(void **state)
 	dir_clear(&d);
 }
 
+/* Thousands of names that want the same place, some even of the same hash. */
+static void one_place(void **state)
+{
+	enum { N = 3000, PLACES = 4096 };
+	static unsigned word[N];
+	static uint32_t hash[N];
+	unsigned same = 0;
+	struct dir d = {0};
+	char name[16];
+
+	for (unsigned k = 0, w = 0; k < N; w++) {
+		hash[k] = dir_hash(name, (size_t)snprintf(name, sizeof(name), "%u", w));
+		if (hash[k] % PLACES)
+			continue;
+		for (unsigned j = 0; j < k; j++)
+			same += hash[j] == hash[k];
+		word[k] = w;
+		assert_int_equal(dir_add(&d, name, (unsigned)strlen(name), w + 1, DT_REG,
+					 PMEMFS_COOKIE_FIRST + k),
+				 0);
+		k++;
+	}
+	assert_int_equal(d.places, PLACES);
+	assert_true(same > 0);
+	/* every third goes; then every third is there again */
+	for (int gone = 1; gone >= 0; gone--) {
+		for (unsigned k = 0; k < N; k++) {
+			unsigned len = (unsigned)snprintf(name, sizeof(name), "%u", word[k]);
+			struct dent *e = dir_find(&d, name, len);
+
+			assert_int_equal(e != NULL, gone || k % 3);
+			assert_true(!e || e->ino == word[k] + 1);
+			if (gone && k % 3 == 0)
+				dir_remove(&d, e);
+		}
+	}
+	for (unsigned k = 0; k < N; k += 3) {
+		unsigned len = (unsigned)snprintf(name, sizeof(name), "%u", word[k]);
+
+		assert_int_equal(
+		    dir_add(&d, name, len, word[k] + 1, DT_REG, PMEMFS_COOKIE_FIRST + N + k),
+		    0);
+		assert_int_equal(dir_find(&d, name, len)->ino, word[k] + 1);
+	}
+	assert_int_equal(d.live, N);
+	dir_clear(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(names_come_and_go),
 	    cmocka_unit_test(removal_leaves_nothing),
+	    cmocka_unit_test(one_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
