@@ -169,6 +169,18 @@ for way in unlink rename tmpfile; do
 	counts 0
 done
 
+# An unmount may give back some of logs and tables; then there is nothing more to give back.
+what="a remount"
+umount_fs
+fsck_clean
+mount_fs
+counts 0
+settled=$(numbers)
+umount_fs
+mount_fs
+expect_equal "$(numbers)" "$settled" "after another remount"
+kill_and_compare
+
 # All gone: the same numbers as in the beginning, to the block and the inode; also of a filesystem
 # that was full, with a kill before, after or instead.
 all_gone() {
