@@ -46,6 +46,7 @@ for ((round = 0; round < rounds; round++)); do
 	changer=$!
 	sysx ack-load "$merged/acked" 0 1000000 >acked 2>/dev/null &
 	loader=$!
+	while [ "$(wc -l <acked)" -lt 50 ]; do sleep 0.05; done
 	sleep "0.$((RANDOM % 8 + 1))"
 	kill_fs
 	wait "$loader" || :
@@ -57,7 +58,6 @@ for ((round = 0; round < rounds; round++)); do
 	mount_over
 	last=$(grep -Ex "[0-9]+" acked | tail -n 1) || :
 	expect_equal "$(sysx ack-verify "$merged/acked" "${last:--1}")" "" "round $round"
-	[ "${last:-0}" -gt 20 ] || die "only '$last' operations were done"
 	# Each file is as it was, or as one of the changes left it.
 	find "$merged" -path "$merged/acked" -prune -o -type f -print0 | xargs -0r cat >all
 	said=$(grep -Evx "(lower|again) [0-9]+ [0-9]+|more [0-9]+" all | head -3) || :
