@@ -1,4 +1,4 @@
-# timeout: 300
+# timeout: 600
 # df and df -i after every operation: they add up, they say what the files say, and what follows
 # from the logs after a kill is the same to the block.
 . "$(dirname "$0")/lib.sh"
