@@ -96,6 +96,8 @@ static void control_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *ar
 		reply_stats(req, out_size);
 	else if (cmd == PMEMFS_IOC_SCRUB && ino == FUSE_ROOT_ID)
 		reply_scrub(req, in, in_size, out_size);
+	else if (ino == FUSE_ROOT_ID && control_quota(req, cmd, in, in_size, out_size))
+		return;
 	else
 		control.next(req, ino, cmd, arg, fi, flags, in, in_size, out_size);
 }

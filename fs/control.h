@@ -42,6 +42,34 @@ struct control_scrub {
 };
 #define PMEMFS_IOC_SCRUB _IOWR(0xf2, 3, struct control_scrub)
 
+/*
+ * What users (kind 1) or groups (2) use, and may use: those with ids from `from` on, ascending,
+ * a part; more says whether to ask again, from after the last one. Others than root get what
+ * concerns themselves: their user and their groups. ESRCH: there are no quotas.
+ */
+#define CONTROL_QUOTAS 128
+struct control_quota {
+	uint32_t kind, id;
+	uint64_t blocks, block_limit; /* of 4 KiB; limit 0: none */
+	uint64_t inodes, inode_limit;
+};
+struct control_quotas {
+	uint32_t kind, from;
+	uint32_t n, more;
+	struct control_quota v[CONTROL_QUOTAS];
+};
+#define PMEMFS_IOC_QUOTAS _IOWR(0xf2, 4, struct control_quotas)
+
+/* Sets the limits that the mask names (1 blocks, 2 inodes). Root only. */
+struct control_quota_set {
+	struct control_quota quota;
+	uint32_t mask, reserved;
+};
+#define PMEMFS_IOC_QUOTA_SET _IOW(0xf2, 5, struct control_quota_set)
+
+/* Switches quotas on (1) or off (0). Root only. */
+#define PMEMFS_IOC_QUOTA_SWITCH _IOW(0xf2, 6, uint32_t)
+
 /* Whoever may open the root directory for reading. ENOTTY: a daemon of another version. */
 #define PMEMFS_IOC_STATS _IOR(0xf2, 2, struct control_stats)
 

@@ -89,6 +89,8 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 		a.mode = (mask & PMEMFS_SET_MODE ? a.mode : now.mode) & ~lost;
 		mask |= PMEMFS_SET_MODE;
 	}
+	if (fuse_req_ctx(req)->uid == 0)
+		mask |= PMEMFS_SET_UNLIMITED;
 	if (r == 0)
 		r = pmemfs_setattr(o->fs, ino, mask, &a, &a);
 	if (r) {

@@ -16,6 +16,7 @@ static const struct subcommand {
     {"calibrate", "[-j] DEVICE", "measure how data is copied to it fastest", tool_calibrate},
     {"top", "[-j] MOUNTPOINT", "what a mounted filesystem is doing", tool_top},
     {"scrub", "[-j] MOUNTPOINT", "verify everything in a mounted filesystem", tool_scrub},
+    {"quota", "[-j] MOUNTPOINT", "what users and groups use, and may use", tool_quota},
 };
 
 #define SUBCOMMANDS (sizeof(subcommands) / sizeof(subcommands[0]))
@@ -41,6 +42,8 @@ int tool_ask(int fd, const char *point, unsigned long request, void *arg)
 		tool_error("%s is not the mount point of a pmemfs, or its daemon is of another "
 			   "version",
 			   point);
+	else if (errno == ESRCH)
+		tool_error("%s has no quotas: pmemfs quota on %s", point, point);
 	else
 		tool_error("%s: %s", point,
 			   errno == EPERM ? "only root may do this" : strerror(errno));

@@ -23,5 +23,6 @@ int tool_info(int argc, char **argv);
 int tool_calibrate(int argc, char **argv);
 int tool_top(int argc, char **argv);
 int tool_scrub(int argc, char **argv);
+int tool_quota(int argc, char **argv);
 
 #endif

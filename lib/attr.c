@@ -74,7 +74,7 @@ static int check_flags(const struct inode *i, unsigned mask, const struct pmemfs
 
 	if (mask & PMEMFS_SET_FLAGS && from->flags & ~PMEMFS_FLAGS_KNOWN)
 		return -EOPNOTSUPP;
-	if (mask & ~PMEMFS_SET_FLAGS && inode_frozen(i, false))
+	if (mask & ~(PMEMFS_SET_FLAGS | PMEMFS_SET_UNLIMITED) && inode_frozen(i, false))
 		return -EPERM;
 	return mask & any ? inode_frozen(i, true) : 0;
 }
@@ -109,8 +109,10 @@ static int set_locked(struct pmemfs *fs, struct inode *i, unsigned mask,
 		edit_abort(&ed);
 		return err;
 	}
-	return edit_commit(&ed, up, &a,
-			   mask & PMEMFS_SET_SIZE && size <= i->attr.size ? ALLOC_RESERVE : 0);
+	return edit_commit(
+	    &ed, up, &a,
+	    (mask & PMEMFS_SET_SIZE && size <= i->attr.size ? ALLOC_RESERVE : 0) |
+		(mask & PMEMFS_SET_UNLIMITED ? QUOTA_UNLIMITED : 0));
 }
 
 int pmemfs_setattr(struct pmemfs *fs, uint64_t ino, unsigned mask, const struct pmemfs_attr *a,

@@ -39,6 +39,10 @@ enum check_code {
 	CHECK_HEADER = 313,	   /* bytes beside the table inode in a shard header */
 	CHECK_TABLE_KIND = 314,	   /* a table inode is no plain file */
 	CHECK_TABLE_IO = 315,	   /* a block of an inode table cannot be read */
+	CHECK_LIMITS_KIND = 316,   /* the file of quota limits is no such file */
+	CHECK_LIMIT = 317,	   /* an entry of it makes no sense */
+	CHECK_LIMIT_TWICE = 318,   /* a second entry of one identity */
+	CHECK_LIMIT_DATA = 319,	   /* a block of it cannot be read */
 
 	CHECK_ROOT = 401,	   /* there is no usable root directory */
 	CHECK_DANGLING = 402,	   /* an entry names an inode that is not there */
@@ -58,6 +62,7 @@ enum check_code {
 	CHECK_FREE_COUNT = 505,
 	CHECK_INODE_COUNT = 506,
 	CHECK_DENTRY_COUNT = 507,
+	CHECK_USAGE = 508, /* the saved usage of a user or group */
 
 	CHECK_DATA = 601,    /* checksum */
 	CHECK_DATA_IO = 602, /* the medium failed */
@@ -113,6 +118,8 @@ enum fix_kind {		      /* in the order in which they are carried out */
 		FIX_TAIL,   /* clear what stands after the log's end, restore damaged copies */
 		FIX_IN_PLACE = FIX_TAIL, /* up to here no space is needed */
 		FIX_RESTATE,		 /* write the log anew, with what is wrong corrected */
+		FIX_LIMIT,		 /* erase entry `arg` of the file of limits */
+		FIX_LIMITS,		 /* erase the block that begins with it */
 		FIX_ENTRY,	/* remove the entry with cookie `arg` of directory ino */
 		FIX_ENTRY_TYPE, /* give it the type of its inode */
 		FIX_PARENT,	/* ino's parent is `arg` */
@@ -137,6 +144,7 @@ struct check {
 	bool was_clean;
 	bool blocks_unknown; /* an inode's blocks are not known: nothing may be allocated */
 	bool names_unknown;  /* a directory cannot be read: what it names is not known */
+	bool quotas_unknown; /* their limits' log is damaged: nothing was summed up */
 	bool no_root;
 	bool unsound;	  /* damage to the structure stays: not to be marked clean */
 	bool refused;	  /* a repair was: what it would have changed stays as it is */
@@ -186,6 +194,11 @@ const char *check_path(struct check *c, uint64_t ino, char *buf, size_t size);
 int check_read(struct check *c, uint64_t ino, uint64_t slot, struct inode **ret);
 
 int check_inodes(struct check *c); /* check_inode.c */
+/* check_quota.c: an inode that was found, its limits once its log is in order, what was saved.
+ */
+int check_limits_kind(struct check *c, const struct inode *i);
+void check_limits(struct check *c);
+void check_usage(struct check *c);
 int check_names(struct check *c);  /* check_name.c */
 int check_blocks(struct check *c); /* check_block.c */
 int check_data(struct check *c);   /* check_data.c */
@@ -203,6 +216,11 @@ void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino);
  */
 int check_cut_log(struct check *c, const struct log *l, uint64_t off);
 int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head);
+/* Bytes of the slots in a shard header's first block that are used. */
+static inline uint64_t check_header_used(unsigned shard)
+{
+	return (shard ? 1 : 2) * (uint64_t)PMEMFS_SLOT_SIZE;
+}
 /* Carries out what was agreed to. */
 int check_repair(struct check *c);
 

@@ -130,6 +130,8 @@ int check_blocks(struct check *c)
 	if (c->shared) {
 		for (unsigned s = 0; s < c->fs->shards; s++)
 			find_shared(c, c->fs->shard[s].table.inode);
+		if (c->fs->quota.inode)
+			find_shared(c, c->fs->quota.inode);
 		r = check_each(c, 5, shared_owner);
 	}
 	if (r || !c->was_clean || c->changed) /* mended: what was saved is void */
@@ -143,5 +145,6 @@ int check_blocks(struct check *c)
 	check_count(c, CHECK_FREE_COUNT, get64(c->sb.free_blocks), free_total(c));
 	check_count(c, CHECK_INODE_COUNT, get64(c->sb.used_inodes), c->inodes);
 	check_count(c, CHECK_DENTRY_COUNT, get64(c->sb.dentry_bytes), c->dentry_bytes);
+	check_usage(c);
 	return 0;
 }

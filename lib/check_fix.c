@@ -123,7 +123,10 @@ static int fix_restate(struct check *c, uint64_t ino)
 	int r;
 
 	if (ino & PMEMFS_INO_TABLE) {
-		i = c->fs->shard[ino & ~PMEMFS_INO_TABLE].table.inode;
+		i = ino == PMEMFS_INO_QUOTA ? c->fs->quota.inode
+					    : c->fs->shard[ino & ~PMEMFS_INO_TABLE].table.inode;
+		if (!i)
+			return -EIO;
 		correct_attr(i);
 		return inode_compact(c->fs, i);
 	}
@@ -315,6 +318,14 @@ static int fix_reconnect(struct check *c, uint64_t ino)
 
 /* ---- all of them ---- */
 
+static int fix_header(struct check *c, unsigned shard, uint64_t off)
+{
+	uint64_t used = check_header_used(shard);
+
+	media_clear(c->m, off + used, PMEMFS_BLOCK_SIZE - used);
+	return media_fence(c->m);
+}
+
 static int apply_fix(struct check *c, const struct fix *f)
 {
 	switch (f->kind) {
@@ -323,13 +334,14 @@ static int apply_fix(struct check *c, const struct fix *f)
 		media_flush(c->m, f->arg + 8, 8);
 		return media_fence(c->m);
 	case FIX_HEADER:
-		media_clear(c->m, f->arg + PMEMFS_SLOT_SIZE,
-			    PMEMFS_BLOCK_SIZE - PMEMFS_SLOT_SIZE);
-		return media_fence(c->m);
+		return fix_header(c, f->ino & ~PMEMFS_INO_TABLE, f->arg);
 	case FIX_TAIL:
 		return fix_tail(c, f->ino);
 	case FIX_RESTATE:
 		return fix_restate(c, f->ino);
+	case FIX_LIMIT:
+	case FIX_LIMITS:
+		return limits_erase(c->fs, f->arg, f->kind == FIX_LIMITS);
 	case FIX_ENTRY:
 		return fix_entry(c, f->ino, f->arg);
 	case FIX_ENTRY_TYPE:

@@ -263,6 +263,8 @@ static void count_inode(struct check *c, const struct inode *i, struct check_ino
 	if (i->dir.live)
 		ci->flags |= CI_FULL;
 	c->inodes++;
+	if (c->fs->quota.inode)
+		quota_count(c->fs, i);
 	c->written += i->written;
 	c->dentry_bytes += i->dir.bytes;
 	if (S_ISREG(i->attr.mode))
@@ -320,6 +322,8 @@ static int check_used(struct check *c, uint64_t ino, uint64_t slot, uint64_t hea
 	struct reading rd;
 	int r = 0, usable = read_inode(c, i, head, ci, &rd);
 
+	if (usable > 0 && ino == PMEMFS_INO_QUOTA)
+		usable = check_limits_kind(c, i);
 	if (usable > 0) {
 		own_runs(c, i);
 		if (ci)
@@ -423,6 +427,7 @@ static int check_slot(struct check *c, uint64_t ino, uint64_t slot, struct check
 /* The slots that the header's first block, or its copy, does not use. */
 static void check_header(struct check *c, unsigned shard, uint64_t off)
 {
+	uint64_t used = check_header_used(shard);
 	uint8_t block[PMEMFS_BLOCK_SIZE];
 	struct problem p = {.code = CHECK_HEADER, .off = off, .num = shard};
 	int r = media_read(c->m, off, block, sizeof(block));
@@ -431,8 +436,7 @@ static void check_header(struct check *c, unsigned shard, uint64_t off)
 		p.code = CHECK_TABLE_IO;
 		p.name = strerror(-r);
 		check_problem(c, &p);
-	} else if (!all_zero(block + PMEMFS_SLOT_SIZE, sizeof(block) - PMEMFS_SLOT_SIZE) &&
-		   check_problem(c, &p)) {
+	} else if (!all_zero(block + used, sizeof(block) - used) && check_problem(c, &p)) {
 		check_fix_later(c, FIX_HEADER, PMEMFS_INO_TABLE | shard, off);
 	}
 }
@@ -451,5 +455,9 @@ int check_inodes(struct check *c)
 			check_header(c, s, super_table_slot(&c->sb, s) + copy * c->fs->mirror);
 		r = check_table_inode(c, s);
 	}
+	if (!r)
+		r = check_slot(c, PMEMFS_INO_QUOTA, super_quota_slot(&c->sb), NULL);
+	if (!r)
+		check_limits(c);
 	return r ? r : check_each(c, 3, check_slot);
 }

@@ -99,6 +99,18 @@ static const struct row rows[] = {
 	{CHECK_TABLE_IO,
 	 "Block %b of the inode table of shard %n cannot be read: %s",
 	 NULL, false, STRUCTURE},
+	{CHECK_LIMITS_KIND,
+	 "The file of quota limits is no plain file, or larger than any",
+	 "Give it up: there are no quotas then", false, STRUCTURE},
+	{CHECK_LIMIT,
+	 "Entry %n of the quota limits makes no sense",
+	 "Drop the limit", false, BOOKS},
+	{CHECK_LIMIT_TWICE,
+	 "Entry %n of the quota limits is a second one for the same %s, %w",
+	 "Drop it", false, BOOKS},
+	{CHECK_LIMIT_DATA,
+	 "Entries %n to %w of the quota limits cannot be read",
+	 "Drop these limits", false, BOOKS},
 	{CHECK_ROOT,
 	 "The root directory is %s",
 	 NULL, false, STRUCTURE},
@@ -149,6 +161,9 @@ static const struct row rows[] = {
 	 "Correct it", true, BOOKS},
 	{CHECK_DENTRY_COUNT,
 	 "The size of all directory entries is %n, but should be %w",
+	 "Correct it", true, BOOKS},
+	{CHECK_USAGE,
+	 "The saved usage of %s %w is not the sum over the inodes",
 	 "Correct it", true, BOOKS},
 	{CHECK_DATA,
 	 "Inode %i%p: file blocks %n to %w (on block %b) do not match their "
@@ -211,7 +226,9 @@ static void say_name(struct text *t, const char *name)
 
 static void say_ino(struct text *t, uint64_t ino)
 {
-	if (ino & PMEMFS_INO_TABLE)
+	if (ino == PMEMFS_INO_QUOTA)
+		say(t, "(limits of quotas)");
+	else if (ino & PMEMFS_INO_TABLE)
 		say(t, "(table of shard %llu)", (unsigned long long)(ino & ~PMEMFS_INO_TABLE));
 	else
 		say(t, "%llu", (unsigned long long)ino);

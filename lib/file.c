@@ -148,6 +148,19 @@ ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *
 	return err ? err : (ssize_t)size;
 }
 
+int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, size_t size)
+{
+	struct edit ed;
+	int err;
+
+	edit_begin(&ed, fs, i, 0);
+	err = write_build(&ed, off, buf, size);
+	if (!err)
+		return write_commit(&ed, 0);
+	edit_abort(&ed);
+	return err;
+}
+
 /* ---- read ---- */
 
 struct iovs {

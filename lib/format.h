@@ -129,7 +129,8 @@ struct pmemfs_super {
 /*
  * Slot i of a shard's inode table holds inode number 1 + i * shards + shard. The root directory
  * is inode 1: slot 0 of shard 0. The table itself is a file whose inode is slot 0 of the shard
- * header's first block, numbered PMEMFS_INO_TABLE | shard.
+ * header's first block, numbered PMEMFS_INO_TABLE | shard. Slot 1 of shard 0's is that of the
+ * file of quota limits, PMEMFS_INO_QUOTA; free: there are no quotas.
  *
  * The head word is the only thing in a slot that is ever changed in place:
  *   bits 0-1   where the log starts: 0 = slot is free, 1 = area 0, 2 = area 1
@@ -140,6 +141,7 @@ struct pmemfs_super {
  */
 #define PMEMFS_ROOT_INO	       1ull
 #define PMEMFS_INO_TABLE       (1ull << 63)
+#define PMEMFS_INO_QUOTA       (PMEMFS_INO_TABLE | 1ull << 32) /* the limits of quotas */
 #define PMEMFS_SLOT_SIZE       512u
 #define PMEMFS_AREA_SIZE       248u
 #define PMEMFS_SLOTS_PER_BLOCK (PMEMFS_BLOCK_SIZE / PMEMFS_SLOT_SIZE)
@@ -330,6 +332,41 @@ struct pmemfs_saved {
 	} extent[PMEMFS_SAVED_MAX];
 };
 
+/*
+ * In the same chain, behind the free list: what is used, by whom, ascending; where there are
+ * quotas. Without it, usage is summed up from the inodes.
+ */
+#define PMEMFS_USAGE_MAGIC 0x55534650u
+#define PMEMFS_USAGE_MAX   169u
+struct pmemfs_usage {
+	le64 checksum; /* these five as in struct pmemfs_saved */
+	le32 magic;
+	le32 count;
+	le64 next;
+	le64 sequence;
+	struct {
+		le32 kind; /* PMEMFS_LIMIT_* */
+		le32 id;
+		le64 blocks; /* of data and logs */
+		le64 inodes;
+	} of[PMEMFS_USAGE_MAX];
+	le64 reserved;
+};
+
+/* ---- the file of quota limits: entries one behind the other; all zero: one that is free ----
+ */
+
+#define PMEMFS_LIMIT_USER  1u
+#define PMEMFS_LIMIT_GROUP 2u
+#define PMEMFS_LIMITS_MAX  (1ull << 30) /* bytes of the file */
+struct pmemfs_limit {
+	le32 kind;
+	le32 id;     /* not 0: root is not limited; no two alike */
+	le64 blocks; /* 0: no limit; one of the two is there */
+	le64 inodes;
+	le64 reserved;
+};
+
 #define ASSERT_SIZE(t, n)  _Static_assert(sizeof(t) == (n), "size of " #t)
 #define ASSERT_AT(t, f, n) _Static_assert(__builtin_offsetof(t, f) == (n), #t "." #f)
 ASSERT_SIZE(struct pmemfs_super, 4096);
@@ -355,5 +392,8 @@ ASSERT_SIZE(struct pmemfs_journal, 32);
 ASSERT_SIZE(struct pmemfs_jentry, 32);
 ASSERT_AT(struct pmemfs_saved, extent, 32);
 ASSERT_SIZE(struct pmemfs_saved, 4096);
+ASSERT_AT(struct pmemfs_usage, of, 32);
+ASSERT_SIZE(struct pmemfs_usage, 4096);
+ASSERT_SIZE(struct pmemfs_limit, 32);
 
 #endif

@@ -3,10 +3,10 @@
  * The structures of a mounted filesystem and the interfaces between the library's modules, in
  * the order of the layers: each uses only what stands above it.
  *
- * Lock order (outer first): rename mutex > directory inode > its child inode (parents before
- * children, then by inode number) > inode table inode's mutex (itable.lock) > table inode >
- * journal slot > shard (space) lock. The inode cache's locks are taken inside inode locks and
- * outside of itable.lock.
+ * Lock order (outer first): quota.lock > rename mutex > directory inode > its child inode
+ * (parents before children, then by inode number) > quota.gate > inode table inode's mutex
+ * (itable.lock) > table inode > journal slot > shard (space) lock. The inode cache's locks are
+ * taken inside inode locks and outside of itable.lock.
  */
 #ifndef PMEMFS_FS_H
 #define PMEMFS_FS_H
@@ -60,6 +60,8 @@ uint64_t super_shard_span(const struct pmemfs_super *sb);
 bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block);
 /* Byte offset of the table inode's slot of a shard. */
 uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard);
+/* Of the file of quota limits. */
+uint64_t super_quota_slot(const struct pmemfs_super *sb);
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot);
 
 /* Has the media copy as the superblock's table says; see pmemfs_use_calibration. (tune.c) */
@@ -222,6 +224,62 @@ struct dir {
 	uint32_t subdirs;
 };
 
+/* ---- quotas: who uses what (quota.c) ---- */
+
+#define QUOTA_KINDS	2u /* users, groups: PMEMFS_LIMIT_* - 1 */
+#define QUOTA_BUCKETS	4096u
+#define QUOTA_NO_ENTRY	UINT64_MAX
+#define QUOTA_UNLIMITED 2u /* flag of a transaction: quotas do not stop it */
+
+/* A user or a group. Lives as long as the filesystem is mounted. */
+struct quota_id {
+	struct quota_id *next;
+	unsigned kind; /* index */
+	uint32_t id;
+	_Atomic uint64_t blocks, inodes;	   /* used, and claimed by who is at it */
+	_Atomic uint64_t block_limit, inode_limit; /* 0: none; changed under quota.lock */
+	uint64_t entry; /* quota.lock: its place in the file of limits, or QUOTA_NO_ENTRY */
+};
+
+/* What an inode is charged for. Of another epoch it means nothing. inode->lock */
+struct quota_charge {
+	uint32_t epoch;
+	uint32_t inodes; /* 0: not yet made */
+	uint64_t blocks;
+	struct quota_id *id[QUOTA_KINDS];
+};
+
+/* Of a transaction's part: who will be charged, and what was claimed from them. */
+struct quota_part {
+	bool counted;
+	struct quota_id *to[QUOTA_KINDS];
+	uint64_t blocks[QUOTA_KINDS], inodes[QUOTA_KINDS];
+};
+
+/* A row of the saved usage. */
+struct quota_usage {
+	uint32_t kind, id; /* PMEMFS_LIMIT_* */
+	uint64_t blocks, inodes;
+};
+
+enum quota_state { QUOTA_OFF, QUOTA_COUNTING, QUOTA_ON };
+
+struct quota {
+	_Atomic(enum quota_state) state;
+	bool enforce;	/* fsck's repairs are counted only */
+	uint32_t epoch; /* of the charges that hold; constant while the state is not OFF */
+	_Atomic(struct quota_id *) *bucket;
+	pthread_mutex_t gate;	  /* held by every commit while the usage is being counted */
+	_Atomic uint64_t counted; /* gate: inodes below are in the sums */
+	pthread_mutex_t lock;	  /* outermost: the file of limits, and switching on and off */
+	struct inode *inode;	  /* lock: that file; NULL: there are no quotas */
+	uint64_t *spare;	  /* lock: its free entries */
+	size_t spares, sparecap;
+	uint64_t entries;	   /* lock: behind the last one */
+	struct quota_usage *saved; /* what the last unmount has saved, from saved_read on */
+	size_t saveds, savedcap;
+};
+
 struct inode {
 	/* icache lock */
 	struct inode *next;
@@ -246,6 +304,7 @@ struct inode {
 	size_t xattrs, xattrcap;
 	const void *pending; /* record being committed that is not yet on the medium */
 	bool tmpfile;	     /* made without a name: may still get one */
+	struct quota_charge charge;
 };
 
 /* A checksum location that means: in the inode's pending record, at that offset. */
@@ -257,6 +316,11 @@ static inline bool inode_is_dir(const struct inode *i)
 }
 static inline bool inode_is_table(const struct inode *i)
 {
+	return i->ino & PMEMFS_INO_TABLE && i->ino != PMEMFS_INO_QUOTA;
+}
+/* One that has no number for the world outside. */
+static inline bool inode_is_internal(const struct inode *i)
+{
 	return i->ino & PMEMFS_INO_TABLE;
 }
 
@@ -266,6 +330,8 @@ static inline bool inode_is_table(const struct inode *i)
  */
 void *update_put(struct pmemfs_update *u, unsigned mask, const struct pmemfs_attr *a,
 		 uint64_t parent);
+/* Bytes of the fields that the mask of a REC_UPDATE names. */
+uint32_t update_fields_size(unsigned mask);
 /* -EPERM for what is immutable or (append) append-only, else 0. */
 static inline int inode_frozen(const struct inode *i, bool append)
 {
@@ -322,6 +388,8 @@ void icache_insert(struct pmemfs *fs, struct inode *i);
 /* Its slot was freed: who holds a reference still has it, nobody finds it any more. */
 void icache_remove(struct pmemfs *fs, struct inode *i);
 void icache_init(struct pmemfs *fs);
+/* Returns when whoever had an inode locked at the call has let it go. No lock is held. */
+void icache_settle(struct pmemfs *fs);
 /* Drops all inodes; calls fn (may be NULL) with each first. */
 void icache_drop(struct pmemfs *fs, void (*fn)(struct pmemfs *fs, struct inode *i));
 void icache_done(struct pmemfs *fs);
@@ -358,6 +426,7 @@ struct txn_part {
 	struct log newlog; /* SWITCH */
 	struct rangemap newmap;
 	uint8_t area[PMEMFS_AREA_SIZE];
+	struct quota_part quota; /* set if the transaction is counted */
 };
 
 /* An operation: its records, one for each inode it changes, become true together. */
@@ -374,7 +443,9 @@ void txn_store_data(struct pmemfs *fs, const struct txn_data *data, size_t n);
 struct txn {
 	struct pmemfs *fs;
 	unsigned n;
-	unsigned flags; /* ALLOC_RESERVE */
+	unsigned flags; /* ALLOC_RESERVE, QUOTA_UNLIMITED */
+	bool counted;	/* there are quotas */
+	bool gated;	/* and the gate is held */
 	bool dirty;	/* cleared or new log blocks were stored and not yet fenced */
 	const struct txn_data *data; /* the caller's; stored and fenced before any record */
 	size_t datas;
@@ -507,6 +578,7 @@ struct pmemfs {
 	atomic_bool readonly;
 	atomic_bool damaged; /* seen corruption: no writing until fsck */
 	bool was_clean;
+	struct quota quota;
 };
 
 /* ---- metadata, which may have a copy ---- */
@@ -549,6 +621,56 @@ static inline void meta_head(struct pmemfs *fs, uint64_t slot, uint64_t head)
 		media_flush(fs->media, slot + fs->mirror, 8);
 	}
 }
+
+static inline bool quota_is_on(const struct pmemfs *fs)
+{
+	return atomic_load_explicit(&fs->quota.state, memory_order_acquire) != QUOTA_OFF;
+}
+void quota_init(struct pmemfs *fs);
+void quota_done(struct pmemfs *fs);
+/* NULL: nothing is known of it (make: never). kind is the index. */
+struct quota_id *quota_find(struct pmemfs *fs, unsigned kind, uint32_t id, bool make);
+/* Blocks of data and log. */
+uint64_t quota_blocks(const struct inode *i);
+/* Adds an inode, as it is on the medium, to the sums. */
+void quota_count(struct pmemfs *fs, const struct inode *i);
+/* All usage that is not nothing, ascending by kind and id; the array is the caller's to free.
+ */
+size_t quota_collect(struct pmemfs *fs, struct quota_usage **ret);
+/* Sets all usage to nothing; charges of inodes do not hold any more. State OFF. */
+void quota_clear(struct pmemfs *fs);
+
+/*
+ * In a commit, while quota_is_on: before its parts are placed; when they are (-EDQUOT: nothing
+ * was claimed then); at its end, whether it was done or not.
+ */
+void quota_begin(struct txn *t);
+int quota_claim(struct txn *t);
+void quota_end(struct txn *t, bool done);
+/* How long a log's new segment should be: n blocks, or `need` where quotas leave less. */
+uint64_t quota_segment(const struct txn *t, const struct txn_part *p, uint64_t n,
+		       uint64_t need);
+
+/* ---- quotas: the file of limits (limits.c) ---- */
+
+/* Is the entry one that counts, or free? */
+bool limit_valid(const struct pmemfs_limit *e);
+bool limit_is_free(const struct pmemfs_limit *e);
+/*
+ * Calls fn with each entry; or, e NULL, with the first entry of a block that cannot be read. A
+ * last one that is cut off comes with the bytes that are there, and zeros.
+ */
+typedef void (*limit_fn)(void *arg, uint64_t index, const struct pmemfs_limit *e);
+void limits_walk(struct pmemfs *fs, const struct inode *i, limit_fn fn, void *arg);
+/*
+ * At mount: reads the file, if there is one. Entries that make no sense are reported and do not
+ * count. -EUCLEAN, -EIO: its log is damaged. The state stays OFF.
+ */
+int limits_load(struct pmemfs *fs);
+/* Afterwards: sums up the usage, if that is not done (known), and switches quotas on. */
+void limits_start(struct pmemfs *fs, bool known);
+/* Overwrites an entry (whole: all of its block) with zeros. For fsck. */
+int limits_erase(struct pmemfs *fs, uint64_t index, bool whole);
 
 /*
  * The seed of a data block's checksum binds it to filesystem and place. The block that holds
@@ -624,6 +746,8 @@ int edit_reserve(struct edit *ed, uint64_t b, uint64_t end, bool zero);
  */
 int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, unsigned flags);
 void edit_abort(struct edit *ed);
+/* Writes bytes of a file that the caller has locked; 0 or a negative errno. (file.c) */
+int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, size_t size);
 /* Checks blocks [b, end) of the written range r on the medium. -EIO, and it is reported. */
 int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 		uint64_t end);

@@ -191,6 +191,41 @@ struct inode *icache_find(struct pmemfs *fs, uint64_t ino)
 	return i;
 }
 
+/* All inodes of a part, with a reference each. */
+static size_t hold_part(struct icache_part *c, struct inode ***ret)
+{
+	struct inode **v = NULL;
+	size_t n = 0, cap = 0;
+
+	pthread_mutex_lock(&c->lock);
+	for (size_t b = 0; b < c->buckets; b++) {
+		for (struct inode *i = c->bucket[b]; i; i = i->next) {
+			v = grow_array(v, &cap, n + 1, sizeof(*v));
+			v[n++] = i;
+			i->refs++;
+		}
+	}
+	c->idle = NULL;
+	pthread_mutex_unlock(&c->lock);
+	*ret = v;
+	return n;
+}
+
+void icache_settle(struct pmemfs *fs)
+{
+	for (unsigned k = 0; k < ICACHE_PARTS; k++) {
+		struct inode **v;
+		size_t n = hold_part(&fs->icache[k], &v);
+
+		for (size_t j = 0; j < n; j++) {
+			pthread_rwlock_wrlock(&v[j]->lock);
+			pthread_rwlock_unlock(&v[j]->lock);
+			inode_put(fs, v[j], 1);
+		}
+		free(v);
+	}
+}
+
 /* Under the part's lock. */
 static void unhash(struct icache_part *c, struct inode *i)
 {

@@ -201,8 +201,7 @@ static void apply_base(struct inode *i, const struct pmemfs_base *b)
 	i->attr.rdev_minor = (rdev & 0xff) | ((rdev >> 12) & ~0xffu);
 }
 
-/* Bytes of the optional fields that the mask names. */
-static uint32_t fields_size(unsigned mask)
+uint32_t update_fields_size(unsigned mask)
 {
 	return (mask & UP_SIZE ? 8 : 0) + (mask & UP_PERM ? sizeof(struct pmemfs_perm) : 0) +
 	       (mask & UP_NLINK ? 8 : 0) + (mask & UP_ATIME ? sizeof(struct pmemfs_time) : 0) +
@@ -302,7 +301,7 @@ static int apply_update(struct pmemfs *fs, struct inode *i, const struct pmemfs_
 			uint64_t off, struct extvec *freed)
 {
 	unsigned mask = get16(u->mask), n = get16(u->extents);
-	uint32_t len = rec_len(&u->h), fixed = sizeof(*u) + fields_size(mask);
+	uint32_t len = rec_len(&u->h), fixed = sizeof(*u) + update_fields_size(mask);
 	uint32_t head = fixed + n * (uint32_t)sizeof(struct pmemfs_extent);
 	bool first = get32(u->h.seq) == 1 && off != CSUM_PENDING && !i->loaded;
 	int err;

@@ -113,6 +113,10 @@ int itable_find(struct pmemfs *fs, uint64_t ino, uint64_t *ret_slot)
 	if (ino & PMEMFS_INO_TABLE) {
 		uint64_t shard = ino & ~PMEMFS_INO_TABLE;
 
+		if (ino == PMEMFS_INO_QUOTA) {
+			*ret_slot = super_quota_slot(&fs->sb);
+			return 0;
+		}
 		if (shard >= fs->shards)
 			return -ESTALE;
 		*ret_slot = super_table_slot(&fs->sb, shard);

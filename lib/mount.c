@@ -95,6 +95,7 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 		init_shard(fs, k);
 	pthread_mutex_init(&fs->rename, NULL);
 	icache_init(fs);
+	quota_init(fs);
 	atomic_store(&fs->readonly, o->readonly);
 	atomic_store(&fs->next_id, super_first_id(sb));
 	return fs;
@@ -104,6 +105,7 @@ void fs_delete(struct pmemfs *fs)
 {
 	icache_drop(fs, NULL);
 	icache_done(fs);
+	quota_done(fs);
 	for (unsigned k = 0; k < fs->shards; k++) {
 		struct shard *s = &fs->shard[k];
 
@@ -133,19 +135,27 @@ static int load(struct pmemfs *fs, const char **ret_why)
 		*ret_why = "has a damaged journal: run fsck.pmemfs";
 		err = journal_replay(fs, &replayed);
 	}
+	if (!err) {
+		*ret_why = "has damaged quotas: run fsck.pmemfs -f";
+		err = limits_load(fs);
+	}
 	return err;
 }
 
 static int find_space(struct pmemfs *fs, const char **ret_why)
 {
 	int err = -EUCLEAN;
+	bool known;
 
 	if (fs->was_clean)
 		err = saved_read(fs);
+	known = err || fs->quota.saveds; /* or will be */
 	if (err) {
 		*ret_why = "could not be recovered: run fsck.pmemfs";
 		err = fs_recover(fs);
 	}
+	if (!err)
+		limits_start(fs, known);
 	return err;
 }
 

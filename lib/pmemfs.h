@@ -236,6 +236,7 @@ int pmemfs_getattr(struct pmemfs *fs, uint64_t ino, struct pmemfs_attr *ret);
 #define PMEMFS_SET_MTIME_NOW 0x100u
 #define PMEMFS_SET_KILL_PRIV 0x200u /* also clear suid, and sgid when group-executable */
 #define PMEMFS_SET_FLAGS     0x400u
+#define PMEMFS_SET_UNLIMITED 0x800u /* the new owner's quota does not stop it */
 /*
  * Sets what the mask names, from a; ctime becomes now unless given. ret may be NULL. -EPERM: it
  * is immutable or append-only; -EOPNOTSUPP: an unknown flag.
@@ -261,6 +262,44 @@ ssize_t pmemfs_getxattr(struct pmemfs *fs, uint64_t ino, const char *name, void 
 			size_t size);
 ssize_t pmemfs_listxattr(struct pmemfs *fs, uint64_t ino, char *list, size_t size);
 int pmemfs_removexattr(struct pmemfs *fs, uint64_t ino, const char *name);
+
+/* ---- quotas ---- */
+
+#define PMEMFS_QUOTA_USER  1u
+#define PMEMFS_QUOTA_GROUP 2u
+
+/* What a user or a group uses, and may use at most. */
+struct pmemfs_quota {
+	uint32_t kind, id;
+	uint64_t blocks, block_limit; /* of 4096 bytes, data and logs; limit 0: none */
+	uint64_t inodes, inode_limit;
+};
+
+/*
+ * Without quotas nothing is counted. Switching them on sums up what is used, while others go on
+ * (commits wait for one another meanwhile); they stay on for later mounts, until they are
+ * switched off, which drops the limits. What would exceed a limit fails with -EDQUOT and
+ * changes nothing. Refused is only what grows: a file's blocks, a directory, attributes, the
+ * number of inodes; what an overwrite or a chmod adds to a log is counted, not refused, and so
+ * are removals. Of id 0 usage is counted, and never limited. -EROFS.
+ */
+int pmemfs_quota_on(struct pmemfs *fs);
+int pmemfs_quota_off(struct pmemfs *fs);
+
+/*
+ * Sets one limit or both; what is used already stays. -ESRCH: there are no quotas; -EINVAL: id
+ * 0, or no such kind; -EROFS, -ENOSPC, -EIO.
+ */
+#define PMEMFS_QUOTA_BLOCKS 1u
+#define PMEMFS_QUOTA_INODES 2u
+int pmemfs_quota_set(struct pmemfs *fs, const struct pmemfs_quota *q, unsigned mask);
+
+/*
+ * Those of a kind with ids from `from` on that use anything or have a limit, ascending, max at
+ * most; returns how many. -ESRCH: there are no quotas.
+ */
+ssize_t pmemfs_quota_list(struct pmemfs *fs, uint32_t kind, uint32_t from,
+			  struct pmemfs_quota *ret, size_t max);
 
 /* ---- files ---- */
 

@@ -112,6 +112,8 @@ static void scan_inode(struct scan *s, uint64_t ino, uint64_t slot)
 	} else {
 		note_fixes(s, &i->log);
 		mark_inode(s, i);
+		if (s->fs->quota.inode)
+			quota_count(s->fs, i);
 		atomic_fetch_add(&s->dentry_bytes, i->dir.bytes);
 	}
 	itable_set_used(s->fs, ino);
@@ -192,6 +194,24 @@ static void scan_all(struct scan *s)
 		pthread_join(thread[--n], NULL);
 }
 
+/* The file of quota limits, if there is one: as any, but counted for nobody. */
+static void scan_limits(struct scan *s)
+{
+	struct inode *i = inode_new(PMEMFS_INO_QUOTA, super_quota_slot(&s->fs->sb));
+	enum log_end end;
+	int err = inode_read(s->fs, i, true, &end);
+
+	if (!err)
+		err = log_note_tail(s->fs, &i->log);
+	if (!err)
+		mark_inode(s, i);
+	if (!err || err == -ESTALE)
+		note_fixes(s, &i->log);
+	else
+		fs_damage(s->fs, "the log of quota limits cannot be read");
+	inode_delete(i);
+}
+
 /* Everything that belongs to no inode of a table. */
 static void mark_fixed(struct scan *s)
 {
@@ -203,6 +223,7 @@ static void mark_fixed(struct scan *s)
 	     fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies);
 	for (unsigned k = 0; k < fs->shards; k++)
 		mark_inode(s, fs->shard[k].table.inode);
+	scan_limits(s);
 }
 
 /* Gives every block that is not marked to the allocator. */

@@ -141,6 +141,26 @@ static void scrub_frame(struct pmemfs *fs, struct pmemfs_scrub *s)
 	}
 }
 
+/* The limits of quotas are a file, too. */
+static void scrub_limits(struct pmemfs *fs, struct pmemfs_scrub *s)
+{
+	struct quota *q = &fs->quota;
+	uint64_t b = 0;
+	int bad = 0;
+
+	pthread_mutex_lock(&q->lock);
+	if (q->inode) {
+		if (scrub_log(fs, q->inode, s))
+			damaged(fs, s, PMEMFS_INO_QUOTA,
+				"the log of the limits of quotas is damaged");
+		do
+			bad |= scrub_blocks(fs, q->inode, s, &b);
+		while (b);
+	}
+	pthread_mutex_unlock(&q->lock);
+	s->damaged += bad != 0;
+}
+
 int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
 {
 	uint64_t stop = s->bytes + bytes;
@@ -148,6 +168,7 @@ int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
 	if (!s->next) {
 		*s = (struct pmemfs_scrub){.next = 1};
 		scrub_frame(fs, s);
+		scrub_limits(fs, s);
 	}
 	while (s->bytes < stop) {
 		uint64_t ino = itable_next_used(fs, s->next);

@@ -86,6 +86,11 @@ uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard)
 	return super_shard_header(sb, shard) << PMEMFS_BLOCK_SHIFT;
 }
 
+uint64_t super_quota_slot(const struct pmemfs_super *sb)
+{
+	return super_table_slot(sb, 0) + PMEMFS_SLOT_SIZE;
+}
+
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot)
 {
 	return (super_shard_header(sb, shard) + (1 + slot) * super_copies(sb))
@@ -509,6 +514,8 @@ static int write_shard(struct pmemfs *fs, unsigned shard, uint64_t block)
 		i->attr.size = fs->copies * (uint64_t)PMEMFS_BLOCK_SIZE;
 		rangemap_insert(&i->extents, (struct range){0, fs->copies, what, 0});
 	}
+	if (!shard) /* there are no quotas */
+		header[1].head = put64(head_make(HEAD_FREE, 1));
 	r = write_slot(fs, i, 1, header, sizeof(header));
 	inode_delete(i);
 	return r;

@@ -30,6 +30,7 @@ void txn_begin(struct txn *t, struct pmemfs *fs, unsigned flags)
 	t->fs = fs;
 	t->n = 0;
 	t->flags = flags;
+	t->counted = t->gated = false;
 	t->dirty = false;
 	t->data = NULL;
 	t->datas = 0;
@@ -103,6 +104,8 @@ static int place_segment(struct txn *t, struct txn_part *p)
 	uint64_t n = l->nseg ? MIN(l->seg[l->nseg - 1].blocks / copies * 2, 64) : 1;
 	int err = -ENOSPC;
 
+	if (t->counted)
+		n = quota_segment(t, p, MAX(n, need) * copies, need * copies) / copies;
 	for (n = MAX(n, need); err && n >= need; n = n > need ? MAX(n / 2, need) : 0) {
 		err = alloc_contig(t->fs, n * copies, t->flags, &p->seg);
 		if (!err)
@@ -340,8 +343,12 @@ int txn_commit(struct txn *t)
 	unsigned placed;
 	int err = atomic_load_explicit(&fs->readonly, memory_order_relaxed) ? -EROFS : 0;
 
+	if (unlikely(quota_is_on(fs)))
+		quota_begin(t);
 	for (placed = 0; placed < t->n && !err; placed++)
 		err = place(t, &t->part[placed]);
+	if (!err && t->counted)
+		err = quota_claim(t);
 	if (err) {
 		while (placed--)
 			unplace(t, &t->part[placed]);
@@ -367,6 +374,8 @@ int txn_commit(struct txn *t)
 		install(t, &t->part[k]);
 	free_runs(fs, &t->freed);
 out:
+	if (t->counted)
+		quota_end(t, !err);
 	extvec_done(&t->freed);
 	return err;
 }

@@ -453,6 +453,27 @@ int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
 	return 0;
 }
 
+int pmemfs_quota_on(struct pmemfs *fs)
+{
+	return -ENOTSUP;
+}
+
+int pmemfs_quota_off(struct pmemfs *fs)
+{
+	return -ENOTSUP;
+}
+
+int pmemfs_quota_set(struct pmemfs *fs, const struct pmemfs_quota *q, unsigned mask)
+{
+	return -ENOTSUP;
+}
+
+ssize_t pmemfs_quota_list(struct pmemfs *fs, uint32_t kind, uint32_t from,
+			  struct pmemfs_quota *ret, size_t max)
+{
+	return -ESRCH;
+}
+
 int pmemfs_fallocate(struct pmemfs *fs, uint64_t ino, int mode, uint64_t off, uint64_t len)
 {
 	struct node *n = node_of(ino);

@@ -446,6 +446,235 @@ static void free_count(struct image *img)
 	image_reseal_super(img);
 }
 
+/* ---- quotas ---------------------------------------------------------------------------- */
+
+static void set_limit(struct pmemfs *fs, uint32_t kind, uint32_t id)
+{
+	const struct pmemfs_quota q = {
+	    .kind = kind, .id = id, .block_limit = 10, .inode_limit = 20};
+
+	assert_int_equal(pmemfs_quota_set(fs, &q, PMEMFS_QUOTA_BLOCKS | PMEMFS_QUOTA_INODES),
+			 0);
+}
+
+/* Mounted, with quotas, 200 limits, and files of somebody who is over his. */
+static struct pmemfs *quotas(struct image *img)
+{
+	const struct pmemfs_attr a = {.uid = 1000, .gid = 1000};
+	struct pmemfs *fs = image_mount(img);
+
+	assert_int_equal(pmemfs_setattr(fs, img->file, PMEMFS_SET_UID, &a, NULL), 0);
+	assert_int_equal(pmemfs_setattr(fs, img->sub, PMEMFS_SET_UID, &a, NULL), 0);
+	assert_int_equal(pmemfs_setattr(fs, img->lone, PMEMFS_SET_GID, &a, NULL), 0);
+	assert_int_equal(pmemfs_quota_on(fs), 0);
+	for (uint32_t k = 0; k < 200; k++)
+		set_limit(fs, 1 + k % 2, 999 + k / 2);
+	return fs;
+}
+
+static void quotas_are_on(struct image *img)
+{
+	image_unmount(quotas(img));
+}
+
+static void quotas_were_off(struct image *img)
+{
+	struct pmemfs *fs = quotas(img);
+
+	assert_int_equal(pmemfs_quota_off(fs), 0);
+	image_unmount(fs);
+}
+
+static void quota_crash(struct image *img)
+{
+	struct pmemfs *fs = quotas(img);
+	struct pmemfs_attr attr;
+
+	assert_int_equal(pmemfs_lookup(fs, img->dir, "small", &attr), 0);
+	assert_int_equal(pmemfs_unlink(fs, img->dir, "small"), 0);
+	pmemfs_abandon(fs);
+	memset(img->mem + log_end_of(img, img->sub), 0xa5, 24);
+}
+
+/* Other damage: the usage follows its repair. */
+static void quota_log_middle(struct image *img)
+{
+	quotas_are_on(img);
+	log_middle(img);
+}
+
+static void quota_head_word(struct image *img)
+{
+	quotas_are_on(img);
+	head_word(img);
+}
+
+static void quota_orphan(struct image *img)
+{
+	quotas_are_on(img);
+	orphan(img);
+}
+
+static void quota_unreachable(struct image *img)
+{
+	quotas_are_on(img);
+	unreachable(img);
+}
+
+static void limits_head(struct image *img)
+{
+	quotas_are_on(img);
+	flip(img, super_quota_slot(image_super(img)) + 1);
+}
+
+static void limits_head_off(struct image *img)
+{
+	flip(img, super_quota_slot(image_super(img)) + 3);
+}
+
+static void limits_log(struct image *img)
+{
+	quotas_are_on(img);
+	flip(img, image_record(img, PMEMFS_INO_QUOTA, 0, NULL) + 30);
+}
+
+static void limits_tail(struct image *img)
+{
+	quotas_are_on(img);
+	memset(img->mem + log_end_of(img, PMEMFS_INO_QUOTA), 0xa5, 24);
+}
+
+static void limits_reserved(struct image *img)
+{
+	quotas_are_on(img);
+	flip(img, super_quota_slot(image_super(img)) + 9);
+}
+
+static void limits_kind(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+	struct pmemfs_perm *perm;
+	uint64_t off;
+
+	assert_int_equal(pmemfs_quota_on(fs), 0);
+	image_unmount(fs);
+	off = image_record(img, PMEMFS_INO_QUOTA, 0, NULL);
+	perm = (void *)(img->mem + off + sizeof(struct pmemfs_update) + 8);
+	perm->mode = put32(S_IFIFO | 0600);
+	image_reseal(img, PMEMFS_INO_QUOTA, off);
+}
+
+/* Writes an entry as the core would. */
+static void put_limit(struct image *img, uint64_t index, const struct pmemfs_limit *e)
+{
+	struct pmemfs *fs = quotas(img);
+
+	assert_int_equal(file_put(fs, fs->quota.inode, index * sizeof(*e), e, sizeof(*e)), 0);
+	image_unmount(fs);
+}
+
+static void limit_kind(struct image *img)
+{
+	put_limit(img, 150, &(struct pmemfs_limit){put32(3), put32(7), put64(1)});
+}
+
+static void limit_root(struct image *img)
+{
+	put_limit(img, 3, &(struct pmemfs_limit){put32(1), put32(0), put64(1)});
+}
+
+static void limit_none(struct image *img)
+{
+	put_limit(img, 199, &(struct pmemfs_limit){put32(1), put32(5)});
+}
+
+static void limit_reserved(struct image *img)
+{
+	put_limit(img, 200,
+		  &(struct pmemfs_limit){put32(1), put32(5), .inodes = put64(1),
+					 .reserved = put64(1)});
+}
+
+static void limit_twice(struct image *img)
+{
+	put_limit(img, 300, &(struct pmemfs_limit){put32(1), put32(1000), put64(1)});
+}
+
+/* The block after the first is the last one, and not full. */
+static void limits_data(struct image *img)
+{
+	quotas_are_on(img);
+	flip(img, image_block_of(img, PMEMFS_INO_QUOTA, 1) * PMEMFS_BLOCK_SIZE + 5);
+}
+
+static void limits_shared(struct image *img)
+{
+	uint64_t block;
+	struct pmemfs *fs;
+
+	quotas_are_on(img);
+	block = image_block_of(img, PMEMFS_INO_QUOTA, 0);
+	fs = image_mount(img);
+	fs->quota.enforce = false;
+	image_map(fs, img->small, 100, block);
+	image_unmount(fs);
+}
+
+/* The block of usage is the second of the chain. */
+static struct pmemfs_usage *usage_of(struct image *img, uint64_t *ret_block)
+{
+	*ret_block = get64(saved_of(img)->next);
+	return (void *)(img->mem + *ret_block * PMEMFS_BLOCK_SIZE);
+}
+
+static void reseal_usage(struct image *img, struct pmemfs_usage *u, uint64_t block)
+{
+	u->checksum =
+	    put64(hash64((char *)u + 8, sizeof(*u) - 8, super_seed(image_super(img)) ^ block));
+}
+
+static void usage_wrong(struct image *img)
+{
+	struct pmemfs_usage *u;
+	uint64_t block;
+
+	quotas_are_on(img);
+	u = usage_of(img, &block);
+	u->of[1].blocks = put64(get64(u->of[1].blocks) + 1);
+	reseal_usage(img, u, block);
+}
+
+static void usage_missing(struct image *img)
+{
+	struct pmemfs_usage *u;
+	uint64_t block;
+
+	quotas_are_on(img);
+	u = usage_of(img, &block);
+	u->of[0].id = put32(500); /* instead of 0 */
+	reseal_usage(img, u, block);
+}
+
+static void usage_order(struct image *img)
+{
+	struct pmemfs_usage *u;
+	uint64_t block;
+
+	quotas_are_on(img);
+	u = usage_of(img, &block);
+	u->of[1].id = put32(0);
+	reseal_usage(img, u, block);
+}
+
+static void usage_block(struct image *img)
+{
+	uint64_t block;
+
+	quotas_are_on(img);
+	usage_of(img, &block);
+	flip(img, block * PMEMFS_BLOCK_SIZE + 100);
+}
+
 /* ---- data ----------------------------------------------------------------------------- */
 
 static void data(struct image *img)
@@ -563,6 +792,32 @@ const struct damage damages[] = {
 	{"free-count", free_count, {CHECK_SAVED_LIST, CHECK_FREE_COUNT}, SAFE},
 	{"inode-count", inode_count, {CHECK_INODE_COUNT}, SAFE},
 	{"dentry-count", dentry_count, {CHECK_DENTRY_COUNT}, SAFE},
+	{"quotas", quotas_are_on, {0}, SAFE},
+	{"quotas-off", quotas_were_off, {0}, SAFE},
+	{"quota-crash", quota_crash, {0}, SAFE},
+	{"quota-log-middle", quota_log_middle, {CHECK_LOG_DAMAGED}, ASKED,
+	 .yes = {CHECK_LOG_DAMAGED, CHECK_UNREACHABLE}},
+	{"quota-head-word", quota_head_word, {CHECK_HEAD}, ASKED,
+	 .yes = {CHECK_HEAD, CHECK_DANGLING}},
+	{"quota-orphan", quota_orphan, {CHECK_ORPHAN}, SAFE},
+	{"quota-unreachable", quota_unreachable, {CHECK_UNREACHABLE, CHECK_UNREACHABLE}, ASKED},
+	{"limits-head", limits_head, {CHECK_HEAD}, ASKED},
+	{"limits-head-off", limits_head_off, {CHECK_HEAD}, ASKED},
+	{"limits-log", limits_log, {CHECK_LOG_EMPTY}, ASKED},
+	{"limits-tail", limits_tail, {CHECK_LOG_TAIL}, ASKED},
+	{"limits-reserved", limits_reserved, {CHECK_SLOT_RESERVED}, SAFE},
+	{"limits-kind", limits_kind, {CHECK_LIMITS_KIND}, ASKED},
+	{"limits-data", limits_data, {CHECK_LIMIT_DATA}, ASKED},
+	{"limits-shared", limits_shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
+	{"limit-kind", limit_kind, {CHECK_LIMIT}, ASKED},
+	{"limit-root", limit_root, {CHECK_LIMIT}, ASKED},
+	{"limit-none", limit_none, {CHECK_LIMIT}, ASKED},
+	{"limit-reserved", limit_reserved, {CHECK_LIMIT}, ASKED},
+	{"limit-twice", limit_twice, {CHECK_LIMIT_TWICE}, ASKED},
+	{"usage-wrong", usage_wrong, {CHECK_USAGE}, SAFE},
+	{"usage-missing", usage_missing, {CHECK_USAGE, CHECK_USAGE}, SAFE},
+	{"usage-order", usage_order, {CHECK_SAVED_LIST}, SAFE},
+	{"usage-block", usage_block, {CHECK_SAVED_LIST}, SAFE},
 	{"data", data, {CHECK_DATA, CHECK_DATA}, NEVER},
 	{"data-end", data_end, {CHECK_DATA}, NEVER},
 	{"data-behind-end", data_behind_end, {0}, SAFE},

@@ -94,7 +94,7 @@ static int setup(void **state)
 	snprintf(command, sizeof(command), "'%s' -q --size 64M %s", mkfs, image);
 	assert_int_equal(system(command), 0);
 	flip(100);
-	flip(PMEMFS_BLOCK_SIZE + 700);
+	flip(PMEMFS_BLOCK_SIZE + 1200);
 	return 0;
 }
 

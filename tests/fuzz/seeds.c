@@ -105,6 +105,12 @@ static void use(void)
 	MUST(pmemfs_link(made.fs, f, d, "other", &(struct pmemfs_attr){0}));
 	pmemfs_forget(made.fs, f, 1);
 	MUST(pmemfs_rename(made.fs, d, "entry 1", 1, "moved", 0));
+	MUST(pmemfs_quota_on(made.fs));
+	for (uint32_t k = 0; k < 150; k++)
+		MUST(pmemfs_quota_set(
+		    made.fs,
+		    &(struct pmemfs_quota){.kind = 1 + k % 2, .id = 1 + k, .block_limit = 1000},
+		    PMEMFS_QUOTA_BLOCKS));
 	pmemfs_forget(made.fs, f, 1);
 	pmemfs_forget(made.fs, g, 1);
 	pmemfs_forget(made.fs, d, 1);
@@ -122,6 +128,7 @@ static void note_slots(struct fuzz_seed *s)
 
 	for (unsigned k = 0; k < made.fs->shards; k++)
 		note_slot(s, PMEMFS_INO_TABLE | k, super_table_slot(&made.fs->sb, k));
+	note_slot(s, PMEMFS_INO_QUOTA, super_quota_slot(&made.fs->sb));
 	for (uint64_t ino = 1; ino < 200; ino++)
 		if (!itable_find(made.fs, ino, &off))
 			note_slot(s, ino, off);
