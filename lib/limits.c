@@ -434,12 +434,14 @@ ssize_t pmemfs_quota_list(struct pmemfs *fs, uint32_t kind, uint32_t from,
 	struct quota *q = &fs->quota;
 	struct pmemfs_quota *v;
 	ssize_t n = -ESRCH;
+	size_t all;
 
 	if (!kind_valid(kind))
 		return -EINVAL;
 	pthread_mutex_lock(&q->lock);
 	if (q->inode) {
-		n = (ssize_t)MIN(collect(q, kind, from, &v), max);
+		all = collect(q, kind, from, &v);
+		n = (ssize_t)MIN(all, max);
 		if (n)
 			memcpy(ret, v, n * sizeof(*v));
 		free(v);
