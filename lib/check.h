@@ -34,8 +34,6 @@ enum check_code {
 	CHECK_SIZE = 310,	   /* a size where none belongs */
 	CHECK_DIR_NLINK = 311,	   /* a directory stores a link count other than 0 and 1 */
 	CHECK_ORPHAN = 312,	   /* clean, but an inode without names or users */
-	CHECK_NO_ROOT = 316,	   /* its slot is free */
-	CHECK_COPY = 315,	   /* one copy of a log or head word is damaged */
 	CHECK_HEADER = 313,	   /* bytes beside the table inode in a shard header */
 	CHECK_TABLE_KIND = 314,	   /* a table inode is no plain file */
 	CHECK_TABLE_IO = 315,	   /* a block of an inode table cannot be read */
@@ -43,6 +41,8 @@ enum check_code {
 	CHECK_LIMIT = 317,	   /* an entry of it makes no sense */
 	CHECK_LIMIT_TWICE = 318,   /* a second entry of one identity */
 	CHECK_LIMIT_DATA = 319,	   /* a block of it cannot be read */
+	CHECK_COPY = 320,	   /* one copy of a log or head word is damaged */
+	CHECK_NO_ROOT = 321,	   /* its slot is free */
 
 	CHECK_ROOT = 401,	   /* there is no usable root directory */
 	CHECK_DANGLING = 402,	   /* an entry names an inode that is not there */
