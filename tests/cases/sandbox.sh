@@ -206,11 +206,13 @@ load_as_user() { as 1001 sh -c 'for i in $(seq 100); do echo $i >"$0/f$i"; done;
 by_fusermount() { as 1001 fusermount3 -u "$MNT"; }
 by_sigterm() { as 1001 kill "$pid"; }
 by_sigterm_busy() {
-	as 1001 sh -c 'exec sleep 100 <"$0"' "$MNT/id" &
+	: >"$T/sleeper"
+	chmod 666 "$T/sleeper"
+	as 1001 sh -c 'echo $$ >"$1"; exec sleep 100 <"$0"' "$MNT/id" "$T/sleeper" &
 	sleep 0.2
 	as 1001 kill "$pid"
 	wait_pid "$pid" 10
-	kill $!
+	kill "$(cat "$T/sleeper")" # it would keep other mounts alive, in this namespace
 }
 by_root() { umount "$MNT"; }
 all_as_user() {
