@@ -215,11 +215,12 @@ int file_judge(struct pmemfs *fs, const struct inode *i, const struct range *r, 
 {
 	uint64_t csum = r->csum + 8 * (b - r->start);
 	le64 sum;
+	int err = media_read(fs->media, csum, &sum, sizeof(sum));
 
-	if (!media_read(fs->media, csum, &sum, sizeof(sum)) && get64(sum) == hash)
+	if ((!err && get64(sum) == hash) || copy_says(fs, i, csum, hash))
 		return 0;
-	if (copy_says(fs, i, csum, hash))
-		return 0;
+	if (err)
+		return err;
 	fs_report(fs, 0, "inode %llu: block %llu (of the device: %llu) fails its checksum",
 		  (unsigned long long)i->ino, (unsigned long long)b,
 		  (unsigned long long)(range_block(r) + (b - r->start)));
@@ -233,9 +234,11 @@ int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r,
 
 	while (b < end) {
 		uint64_t n = MIN(end - b, ARRAY_LEN(csum)), hash;
-		bool read = !media_read(fs->media, r->csum + 8 * (b - r->start), csum, n * 8);
-		int err = 0;
+		int err = media_read(fs->media, r->csum + 8 * (b - r->start), csum, n * 8);
+		bool read = !err;
 
+		if (fs->mirror)
+			err = 0; /* one by one, from the copy */
 		for (uint64_t k = 0; k < n && !err; k++, b++) {
 			uint64_t block = range_block(r) + (b - r->start);
 
