@@ -12,6 +12,8 @@ for ((round = 0; round < rounds; round++)); do
 		sysx ack-load "$MNT/$round.$w" 0 1000000 >"acked.$w" 2>/dev/null &
 	done
 	sleep "0.$((RANDOM % tenths + 1))"
+	# A slow machine gets the time that it needs to have something acknowledged.
+	for ((k = 0; round == 0 && k < 600 && $(wc -l <acked.0) < 150; k++)); do sleep 0.1; done
 	kill_fs
 	wait || :
 	summed=$((round % sum_every == 0))
