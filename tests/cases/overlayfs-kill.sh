@@ -68,6 +68,6 @@ for ((round = 0; round < rounds; round++)); do
 	rm -r "$merged"/d* "$merged"/e 2>/dev/null || :
 	expect_equal "$(ls -A "$merged")" acked
 	umount "$merged"
-	rm -rf "$MNT"/upper/* "$MNT"/work/*
+	find "$MNT/upper" "$MNT/work" -mindepth 1 -delete
 done
 end_fs
