@@ -40,23 +40,6 @@ static void touch(void *arg, enum media_event ev, uint64_t off, const void *byte
 	}
 }
 
-/* fsck -y; true: it says that all is well now. */
-static bool fsck_repairs(uint8_t *image)
-{
-	const struct pmemfs_check_options o = {
-	    .force = true, .fix = PMEMFS_FIX_ALL, .problem = view_no_fix};
-	struct pmemfs_check_result r = {0};
-	struct media *m;
-	int err;
-
-	if (media_open_memory(image, FUZZ_SIZE, 0, &m))
-		abort();
-	media_set_hook(m, touch, NULL);
-	err = pmemfs_check(m, &o, &r);
-	media_close(m);
-	return !err && r.problems == r.fixed;
-}
-
 /* Makes the image what it was before the repair. */
 static void restore(uint8_t *image, const uint8_t *clean)
 {
@@ -107,7 +90,7 @@ static bool is_exact(const struct fuzz_seed *s, const uint8_t *image, const uint
 static void repair(const struct fuzz_seed *s, uint8_t *image, const uint8_t *clean,
 		   const struct change *c)
 {
-	bool whole = fsck_repairs(image);
+	bool whole = view_fsck_repairs(image, touch);
 
 	if (whole && view_fsck_finds(image))
 		wrong(c, "fsck -y says that it mended all, and fsck -n finds more");

@@ -128,22 +128,6 @@ static void use(uint8_t *image)
 	media_close(m);
 }
 
-/* True: fsck -y says that all is well now. */
-static bool repaired(uint8_t *image)
-{
-	const struct pmemfs_check_options o = {
-	    .force = true, .fix = PMEMFS_FIX_ALL, .problem = view_no_fix};
-	struct pmemfs_check_result r = {0};
-	struct media *m;
-	int err;
-
-	if (media_open_memory(image, FUZZ_SIZE, 0, &m))
-		abort();
-	err = pmemfs_check(m, &o, &r);
-	media_close(m);
-	return !err && r.problems == r.fixed;
-}
-
 /* ---- one piece ---- */
 
 static uint8_t *map(const struct fuzz_seed *s)
@@ -184,7 +168,7 @@ static void try_piece(const struct fuzz_seed *s, uint8_t *image, uint64_t off, b
 	if (twin && sum.failed != failed)
 		wrong("the other copy is good, and an operation failed", 0);
 	poison = UINT64_MAX;
-	if (!repaired(used))
+	if (!view_fsck_repairs(used, NULL))
 		sum.given_up++;
 	else if (view_fsck_finds(used))
 		wrong("fsck -y says that it mended all, and fsck -n finds more", 0);

@@ -128,14 +128,14 @@ bool view_image(uint8_t *image, struct view *ret)
 	return true;
 }
 
-bool view_no_fix(void *arg, unsigned code, const char *message, bool fixable)
+static bool no_fix(void *arg, unsigned code, const char *message, bool fixable)
 {
 	return false;
 }
 
 bool view_fsck_finds(uint8_t *image)
 {
-	const struct pmemfs_check_options o = {.force = true, .problem = view_no_fix};
+	const struct pmemfs_check_options o = {.force = true, .problem = no_fix};
 	struct pmemfs_check_result r = {0};
 	struct media *m;
 	int err;
@@ -145,4 +145,20 @@ bool view_fsck_finds(uint8_t *image)
 	err = pmemfs_check(m, &o, &r);
 	media_close(m);
 	return err || r.problems;
+}
+
+bool view_fsck_repairs(uint8_t *image, media_hook hook)
+{
+	const struct pmemfs_check_options o = {
+	    .force = true, .fix = PMEMFS_FIX_ALL, .problem = no_fix};
+	struct pmemfs_check_result r = {0};
+	struct media *m;
+	int err;
+
+	if (media_open_memory(image, FUZZ_SIZE, 0, &m))
+		abort();
+	media_set_hook(m, hook, NULL);
+	err = pmemfs_check(m, &o, &r);
+	media_close(m);
+	return !err && r.problems == r.fixed;
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "media.h"
+
 /* What a reader of everything gets. */
 struct view {
 	uint64_t digest; /* of names, attributes, contents, and of which calls failed */
@@ -15,7 +17,8 @@ struct view {
 bool view_image(uint8_t *image, struct view *ret);
 /* Does fsck -n find anything? */
 bool view_fsck_finds(uint8_t *image);
-/* For struct pmemfs_check_options: agrees to nothing. */
-bool view_no_fix(void *arg, unsigned code, const char *message, bool fixable);
+/* fsck -y, each store of which the hook (may be NULL) is told; does it say that all is well
+ * now? */
+bool view_fsck_repairs(uint8_t *image, media_hook hook);
 
 #endif
