@@ -169,25 +169,6 @@ static bool bad_inode(struct check *c, uint64_t ino, struct check_inode *ci,
 	return false;
 }
 
-/* Nothing but zeros from the log's end to its segment's, in the copy that far behind? */
-static int tail_is_zero(struct check *c, const struct log *l, uint64_t shift, bool *ret)
-{
-	uint8_t buf[PMEMFS_BLOCK_SIZE];
-	bool zero = true;
-
-	for (uint64_t off = l->pos + shift; off < l->end + shift && zero;) {
-		size_t len = MIN(sizeof(buf), l->end + shift - off);
-		int r = media_read(c->m, off, buf, len);
-
-		if (r)
-			return r;
-		zero = all_zero(buf, len);
-		off += len;
-	}
-	*ret = zero;
-	return 0;
-}
-
 /* After a crash the log is mended as recovery would, unasked: it is no damage. */
 static void mend_later(struct check *c, enum check_code code, uint64_t ino, uint64_t off)
 {
@@ -202,12 +183,12 @@ static int check_copies(struct check *c, struct inode *i)
 {
 	struct log *l = &i->log;
 	bool zero, other = true;
-	int r = tail_is_zero(c, l, 0, &zero);
+	int r = log_tail_is_clear(c->fs, l, 0, &zero);
 
 	if (r && !l->mirror)
 		return r;
 	zero &= !r;
-	if (l->mirror && tail_is_zero(c, l, l->mirror, &other))
+	if (l->mirror && log_tail_is_clear(c->fs, l, l->mirror, &other))
 		other = false;
 	log_note_heads(c->fs, i->slot, l);
 	if (!zero && (!other || !l->mirror))

@@ -176,6 +176,8 @@ void log_note_fix(struct log *l, uint64_t to, uint64_t from, uint64_t len);
  * them as they were or mended. Negative errno: the medium failed.
  */
 int log_mend(struct pmemfs *fs, struct log *l);
+/* Are there only zeros from the log's end to its segment's, in the copy `shift` bytes on? */
+int log_tail_is_clear(struct pmemfs *fs, const struct log *l, uint64_t shift, bool *ret);
 /* Notes for log_mend: zeros from the log's end to its segment's, where there are none. */
 int log_note_tail(struct pmemfs *fs, struct log *l);
 /* The same for a copy of the head word that is not l->head; the other one is. */

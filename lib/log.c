@@ -202,10 +202,9 @@ int log_mend(struct pmemfs *fs, struct log *l)
 	return err ? err : fence;
 }
 
-/* Is it zeros? */
-static int is_clear(struct pmemfs *fs, uint64_t off, uint64_t end, bool *ret)
+int log_tail_is_clear(struct pmemfs *fs, const struct log *l, uint64_t shift, bool *ret)
 {
-	uint64_t buf[WINDOW / 8];
+	uint64_t buf[WINDOW / 8], off = l->pos + shift, end = l->end + shift;
 
 	for (*ret = true; off < end && *ret;) {
 		size_t n = MIN(end - off, sizeof(buf));
@@ -225,7 +224,7 @@ int log_note_tail(struct pmemfs *fs, struct log *l)
 	for (unsigned copy = 0; copy < 1u + !!l->mirror; copy++) {
 		uint64_t shift = copy ? l->mirror : 0;
 		bool clear;
-		int err = is_clear(fs, l->pos + shift, l->end + shift, &clear);
+		int err = log_tail_is_clear(fs, l, shift, &clear);
 
 		if (err && !l->mirror)
 			return err;
