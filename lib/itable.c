@@ -79,7 +79,7 @@ int itable_load(struct pmemfs *fs, unsigned shard)
 		return err == -ESTALE ? -EUCLEAN : err;
 	if (!fs->was_clean) {
 		err = log_note_tail(fs, &t->inode->log);
-		if (!err && t->inode->log.fixes)
+		if (!err)
 			err = log_mend(fs, &t->inode->log);
 	}
 	for (const struct range *r = rangemap_find(&t->inode->extents, 0, &c); r && !err;
