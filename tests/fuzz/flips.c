@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every single bit of an image's metadata, flipped, or (-w) each of its words made zero, ones,
- * one more, one less, or random: fsck -n must name it or it must be one that nothing reads, and
- * a mount must show the same tree, or errors, but never another tree. What fsck -y mends must be
- * clean afterwards, or said to be beyond repair.
+ * Every single bit of an image's metadata, flipped, or (-w) each of its words made zero,
+ * ones, one more, one less, or random: fsck -n must name it or it must be one that nothing
+ * reads, and a mount must show the same tree, or errors, but never another tree. What fsck
+ * -y mends must be clean afterwards, or said to be beyond repair.
  *
  * With replicas the same is done to one copy and to the other: the tree must be the same
- * without errors, and after fsck -y every byte of metadata what it was. With -w also to both
- * copies.
+ * without errors, and after fsck -y every byte of metadata what it was. With -w also to
+ * both copies.
  *
  *	flips [-w] [-l LINES] [-s START] SEED|all
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every 512 bytes of an image that hold something, poisoned: reading them fails, storing to
- * them does not mend them. A mount shows the same tree, or errors, but never another tree; every
- * operation works, or fails with EIO or (once the daemon writes no more) EROFS; fsck -n runs to
- * its end. Once the poison is gone, fsck -y has nothing to give up, unless it was met by
- * writing.
+ * Every 512 bytes of an image that hold something, poisoned: reading them fails, storing
+ * to them does not mend them. A mount shows the same tree, or errors, but never another
+ * tree; every operation works, or fails with EIO or (once the daemon writes no more)
+ * EROFS; fsck -n runs to its end. Once the poison is gone, fsck -y has nothing to give up,
+ * unless it was met by writing.
  *
- * With replicas no poison in metadata that has a copy may be noticed by a reader or a writer.
+ * With replicas no poison in metadata that has a copy may be noticed by a reader or a
+ * writer.
  *
  *	poison [-n PIECES] [-s START] SEED|all
  */
