@@ -96,6 +96,13 @@ static int fix_tail(struct check *c, uint64_t ino)
 	return r;
 }
 
+/* Until its last repair it may look like an orphan, which is no reason to free it. */
+static void close_repaired(struct check *c, struct inode *i)
+{
+	inode_unlock(i);
+	inode_put_unworked(c->fs, i);
+}
+
 static void correct_time(struct timespec *t)
 {
 	if (t->tv_nsec < 0 || t->tv_nsec >= NSEC)
@@ -135,7 +142,7 @@ static int fix_restate(struct check *c, uint64_t ino)
 		return r;
 	correct_attr(i);
 	r = inode_compact(c->fs, i);
-	inode_close(c->fs, i);
+	close_repaired(c, i);
 	return r;
 }
 
@@ -151,7 +158,7 @@ static int fix_attr(struct check *c, uint64_t ino, unsigned mask, uint64_t value
 	txn_begin(&t, c->fs, ALLOC_RESERVE);
 	attr_rec_put(&rec, &t, i, i->attr.ctime, mask, (uint32_t)value, value);
 	r = txn_commit(&t);
-	inode_close(c->fs, i);
+	close_repaired(c, i);
 	return r;
 }
 
@@ -204,7 +211,7 @@ static int fix_entry(struct check *c, uint64_t ino, uint64_t cookie)
 	if (r)
 		return r;
 	r = remove_entry(c, dir, dir_find_cookie(&dir->dir, cookie));
-	inode_close(c->fs, dir);
+	close_repaired(c, dir);
 	return r;
 }
 
@@ -228,7 +235,7 @@ static int fix_entry_type(struct check *c, uint64_t ino, uint64_t cookie)
 		dir_rec_add(&rec, dir, name, e->ino, ci->type);
 		r = commit_entries(c, dir, &rec);
 	}
-	inode_close(c->fs, dir);
+	close_repaired(c, dir);
 	return r;
 }
 
@@ -246,7 +253,7 @@ static int remove_name(struct check *c, uint64_t ino, uint64_t named)
 			e = dir->dir.vec[k].e;
 	if (e)
 		r = remove_entry(c, dir, e);
-	inode_close(c->fs, dir);
+	close_repaired(c, dir);
 	return r;
 }
 
@@ -310,9 +317,9 @@ static int fix_reconnect(struct check *c, uint64_t ino)
 	r = inode_open(c->fs, ino, true, &i);
 	if (!r) {
 		r = connect(c, dir, i);
-		inode_close(c->fs, i);
+		close_repaired(c, i);
 	}
-	inode_close(c->fs, dir);
+	close_repaired(c, dir);
 	return r;
 }
 

@@ -353,6 +353,27 @@ static void removed_full(struct image *img)
 	set_nlink(img, img->sub, 0);
 }
 
+/* Other repairs of a directory come before its link count is right: it must not be freed then.
+ */
+static void removed_named_more(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_add_entry(fs, img->sub, "nowhere", 999999, DT_REG);
+	image_set(fs, img->sub, UP_PARENT, img->other);
+	image_unmount(fs);
+	set_nlink(img, img->sub, 0);
+}
+
+static void removed_full_more(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	image_add_entry(fs, img->sub, "nowhere", 999999, DT_REG);
+	image_unmount(fs);
+	removed_full(img);
+}
+
 /* ---- blocks --------------------------------------------------------------------------- */
 
 static void shared(struct image *img)
@@ -785,6 +806,9 @@ const struct damage damages[] = {
 	{"loop-self", loop_self, {CHECK_LOOP}, ASKED},
 	{"removed-but-named", removed_named, {CHECK_REMOVED_NAMED}, ASKED},
 	{"removed-but-full", removed_full, {CHECK_UNREACHABLE}, ASKED},
+	{"removed-but-named-more", removed_named_more,
+	 {CHECK_DANGLING, CHECK_REMOVED_NAMED, CHECK_PARENT}, ASKED},
+	{"removed-but-full-more", removed_full_more, {CHECK_DANGLING, CHECK_UNREACHABLE}, ASKED},
 	{"shared-block", shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
 	{"saved-list", saved_list, {CHECK_SAVED_LIST}, SAFE},
 	{"saved-leak", saved_leak, {CHECK_SAVED_LEAK, CHECK_FREE_COUNT}, SAFE},
