@@ -211,10 +211,11 @@ void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t
 /* What a crash leaves: put right without a word when anything is. */
 void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino);
 /*
- * At once: ends a log at `off`, in its last segment; frees the slot of an inode
- * whose log cannot be read (head: its word, 0: it is damaged), or makes an empty root.
+ * At once: ends a log at `off`, in an area or segment that ends at `end` and has its other copy
+ * `mirror` bytes on (0: none); frees the slot of an inode whose log cannot be read (head: its
+ * word, 0: it is damaged), or makes an empty root.
  */
-int check_cut_log(struct check *c, const struct log *l, uint64_t off);
+int check_cut_log(struct check *c, uint64_t off, uint64_t end, uint64_t mirror);
 int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head);
 /* Bytes of the slots in a shard header's first block that are used. */
 static inline uint64_t check_header_used(unsigned shard)

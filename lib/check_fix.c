@@ -48,14 +48,14 @@ void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino)
 
 /* ---- at once ---- */
 
-int check_cut_log(struct check *c, const struct log *l, uint64_t off)
+int check_cut_log(struct check *c, uint64_t off, uint64_t end, uint64_t mirror)
 {
 	int r = check_dirty(c);
 
 	c->agreed--; /* it is not waiting for the others */
 	if (r)
 		return r;
-	meta_clear(c->fs, off, l->mirror, l->end - off);
+	meta_clear(c->fs, off, mirror, end - off);
 	return media_fence(c->m);
 }
 

@@ -25,6 +25,8 @@ struct reading {
 	struct check *c;
 	struct inode *inode;
 	uint64_t last;	   /* offset of the record that was last seen */
+	uint64_t end;	   /* of the area or segment that it is in */
+	uint64_t mirror;   /* bytes from there to the other copy */
 	uint64_t reserved; /* of the first one with reserved bytes set, 0: none */
 	uint32_t nsec;	   /* the largest seen */
 	bool failed;	   /* the last one makes no sense */
@@ -121,6 +123,8 @@ static int read_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
 	int r;
 
 	rd->last = rd->inode->log.pos - rec_len(rec); /* in the first copy */
+	rd->end = rd->inode->log.end;
+	rd->mirror = rd->inode->log.mirror;
 	r = inode_apply(rd->c->fs, rd->inode, rec, off, NULL);
 	rd->failed = r;
 	if (!r && !rd->reserved && !record_clean(rd, rec))
@@ -265,18 +269,26 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 {
 	uint64_t start = slot_area(i->slot, head_where(head)), cut;
 	enum log_end end = LOG_CLEAN;
-	bool mend, damaged;
+	bool mend, damaged, sense;
 	int r;
 
-	*rd = (struct reading){.c = c, .inode = i, .last = start};
+	*rd = (struct reading){.c = c,
+			       .inode = i,
+			       .last = start,
+			       .end = start + PMEMFS_AREA_SIZE,
+			       .mirror = c->fs->mirror};
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
 	r = log_walk(c->fs, i->ino, i->slot, head, true, read_record, rd, &i->log, &end);
-	cut = rd->failed ? rd->last : i->log.pos;
 	damaged = !r && end == LOG_DAMAGED;
-	if (!r && i->log.seq > 1 && !damaged) {
-		if (!S_ISLNK(i->attr.mode) || i->target)
-			return 1;
-		cut = rd->last;
+	sense = rd->failed || (!r && i->log.seq > 1 && !damaged);
+	if (sense && !rd->failed && (!S_ISLNK(i->attr.mode) || i->target))
+		return 1;
+	/* A symlink without a target is cut before its last record, which may stand before the
+	 * log's last segment. */
+	cut = sense ? rd->last : i->log.pos;
+	if (!sense) {
+		rd->end = i->log.end;
+		rd->mirror = i->log.mirror;
 	}
 	if (r && r != -EUCLEAN) {
 		bad_inode(c, i->ino, ci, CHECK_INODE_IO, rd->last, r);
@@ -288,7 +300,7 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 	} else {
 		mend = bad_inode(c, i->ino, ci, damaged ? CHECK_LOG_DAMAGED : CHECK_LOG_SENSE,
 				 damaged ? cut : rd->last, 0);
-		r = mend ? check_cut_log(c, &i->log, cut) : 0;
+		r = mend ? check_cut_log(c, cut, rd->end, rd->mirror) : 0;
 	}
 	if (r)
 		bad_inode(c, i->ino, ci, CHECK_INODE_IO, cut, r);

@@ -110,6 +110,23 @@ static void log_sense(struct image *img)
 	image_reseal(img, img->sub, off);
 }
 
+/* A symlink whose target stands in a segment, behind the first record, as if torn by a crash.
+ */
+static void log_no_target(struct image *img)
+{
+	static const struct pmemfs_cred cred;
+	struct pmemfs *fs = image_mount(img);
+	struct pmemfs_attr attr;
+	char target[400];
+
+	memset(target, 't', sizeof(target));
+	target[sizeof(target) - 1] = 0;
+	assert_int_equal(
+	    pmemfs_make(fs, img->other, "long", S_IFLNK | 0777, 0, 0, target, &cred, &attr), 0);
+	pmemfs_abandon(fs);
+	flip(img, image_record(img, attr.ino, 1, NULL) + 100);
+}
+
 static void log_first(struct image *img)
 {
 	flip(img, image_record(img, img->small, 0, NULL) + 30);
@@ -775,6 +792,8 @@ const struct damage damages[] = {
 	 .yes = {CHECK_LOG_SENSE, CHECK_UNREACHABLE}},
 	{"log-first", log_first, {CHECK_LOG_EMPTY}, ASKED,
 	 .yes = {CHECK_LOG_EMPTY, CHECK_DANGLING}},
+	{"log-no-target", log_no_target, {CHECK_LOG_SENSE}, ASKED,
+	 .yes = {CHECK_LOG_SENSE, CHECK_LOG_EMPTY, CHECK_DANGLING}},
 	{"log-tail", log_tail, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail-behind-zeros", log_tail_behind, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail-table", log_tail_table, {CHECK_LOG_TAIL}, ASKED},
