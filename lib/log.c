@@ -109,6 +109,12 @@ static int reader_get(struct reader *r, uint64_t off, uint32_t need, uint64_t en
 	return 0;
 }
 
+/* Whoever appends relies on it: behind what is no link there is room for one. */
+static bool leaves_room(const struct pmemfs_rec *rec, uint64_t space)
+{
+	return rec->type == REC_LINK || rec_len(rec) + (uint64_t)LOG_LINK_SIZE <= space;
+}
+
 /* The record at off, if one with this sequence number (0: with a later one than `after`)
  * verifies. */
 static int read_record(struct reader *r, uint64_t off, uint64_t end, uint64_t seed,
@@ -134,7 +140,7 @@ static int read_record(struct reader *r, uint64_t off, uint64_t end, uint64_t se
 	if (err)
 		return err;
 	rec = (const void *)p;
-	if (rec_len(rec) == len && !rec->flags &&
+	if (rec_len(rec) == len && !rec->flags && leaves_room(rec, end - off) &&
 	    get64(rec->checksum) == hash64(p + 8, len - 8, seed))
 		*ret = rec;
 	return 0;

@@ -127,6 +127,23 @@ static void log_no_target(struct image *img)
 	flip(img, image_record(img, attr.ino, 1, NULL) + 100);
 }
 
+/* A record, right in itself, up to where the area must have room for a link. */
+static void log_no_room(struct image *img)
+{
+	uint32_t len, size;
+	uint64_t off = image_record(img, img->fifo, 0, &len) + len;
+	struct pmemfs_xattr *x = (void *)(img->mem + off);
+
+	size = PMEMFS_AREA_SIZE - len - 8;
+	*x = (struct pmemfs_xattr){.h.len = put16(size / 8),
+				   .h.type = REC_XATTR,
+				   .h.seq = put32(2),
+				   .namelen = 6,
+				   .valuelen = put32(size - sizeof(*x) - 6)};
+	memcpy(x + 1, "user.x", 6);
+	image_reseal(img, img->fifo, off);
+}
+
 static void log_first(struct image *img)
 {
 	flip(img, image_record(img, img->small, 0, NULL) + 30);
@@ -794,6 +811,7 @@ const struct damage damages[] = {
 	 .yes = {CHECK_LOG_EMPTY, CHECK_DANGLING}},
 	{"log-no-target", log_no_target, {CHECK_LOG_SENSE}, ASKED,
 	 .yes = {CHECK_LOG_SENSE, CHECK_LOG_EMPTY, CHECK_DANGLING}},
+	{"log-no-room", log_no_room, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail", log_tail, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail-behind-zeros", log_tail_behind, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail-table", log_tail_table, {CHECK_LOG_TAIL}, ASKED},
