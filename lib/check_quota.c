@@ -94,8 +94,9 @@ static void compare_usage(struct check *c, const struct quota_usage *sum, size_t
 	size_t i = 0, k = 0;
 
 	while (i < n || k < q->saveds) {
-		const struct quota_usage *a = &sum[i], *b = &q->saved[k];
-		int order = i == n ? 1 : k == q->saveds ? -1 : compare(a, b);
+		const struct quota_usage *a = i < n ? &sum[i] : NULL;
+		const struct quota_usage *b = k < q->saveds ? &q->saved[k] : NULL;
+		int order = !a ? 1 : !b ? -1 : compare(a, b);
 
 		if (order || a->blocks != b->blocks || a->inodes != b->inodes)
 			report_usage(c, order > 0 ? b : a);
