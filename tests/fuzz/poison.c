@@ -169,7 +169,7 @@ static void try_piece(const struct fuzz_seed *s, uint8_t *image, uint64_t off, b
 	if (twin && sum.failed != failed)
 		wrong("the other copy is good, and an operation failed", 0);
 	poison = UINT64_MAX;
-	if (!view_fsck_repairs(used, NULL))
+	if (!view_fsck_repairs(used, NULL, NULL))
 		sum.given_up++;
 	else if (view_fsck_finds(used))
 		wrong("fsck -y says that it mended all, and fsck -n finds more", 0);
@@ -230,7 +230,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (unsigned k = 1; k < FUZZ_SEEDS; k++) { /* the empty one has nothing to use */
-		if (strcmp(argv[optind], "all") && strcmp(argv[optind], seeds[k].name))
+		if (strcmp(argv[optind], k < FUZZ_ALL ? "all" : "") &&
+		    strcmp(argv[optind], seeds[k].name))
 			continue;
 		any = true;
 		try_seed(&seeds[k], first, pieces);

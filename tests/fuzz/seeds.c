@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Seed images: empty; used and unmounted; used and left by a crash; left by a crash between a
- * journal's commit and what it describes; with replicas, used and unmounted. Which lines hold
+ * Seed images: empty, or used a little or more; unmounted, left by a crash, or left by a crash
+ * between a journal's commit and what it describes; without and with replicas. Which lines hold
  * metadata the media's hook says: those that were stored to in pieces of less than a block; and
  * the superblocks, the heads of all slots, the saved free list.
  */
@@ -14,37 +14,55 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "acl.h"
+#include "cpu.h"
 #include "fs.h"
 #include "fuzz.h"
-
-#define LINES (FUZZ_SIZE / 64)
 
 static struct {
 	struct media *m;
 	struct pmemfs *fs;
 	uint8_t *image;
-	bool seen[LINES];
-	uint64_t twin[LINES]; /* byte offset of the line in the other copy */
-	unsigned fences;      /* until the image is frozen; 0: it is not going to be */
+	bool seen[FUZZ_LINES];
+	uint64_t twin[FUZZ_LINES]; /* byte offset of the line in the other copy */
+	bool committed;
+	bool freeze; /* as soon as a journal record is durable */
 	int frozen;
 } made;
 
+/* A file with what is not zero. */
 static int copy_image(void)
 {
+	static const uint8_t zero[PMEMFS_BLOCK_SIZE];
 	int fd = memfd_create("pmemfs-fuzz", MFD_CLOEXEC);
 
-	if (fd < 0 || ftruncate(fd, FUZZ_SIZE) ||
-	    pwrite(fd, made.image, FUZZ_SIZE, 0) != (ssize_t)FUZZ_SIZE)
+	if (fd < 0 || ftruncate(fd, FUZZ_SIZE))
 		abort();
+	for (off_t at = 0; at < (off_t)FUZZ_SIZE; at += PMEMFS_BLOCK_SIZE)
+		if (memcmp(made.image + at, zero, sizeof(zero)) &&
+		    pwrite(fd, made.image + at, sizeof(zero), at) != (ssize_t)sizeof(zero))
+			abort();
 	return fd;
+}
+
+/* Whether this is a record of the journal. */
+static bool is_journal(uint64_t off, size_t len)
+{
+	const struct pmemfs_journal *j = (const void *)(made.image + off);
+
+	return off % PMEMFS_BLOCK_SIZE == 0 && len >= sizeof(*j) &&
+	       get32(j->magic) == PMEMFS_JOURNAL_MAGIC;
 }
 
 static void hook(void *arg, enum media_event ev, uint64_t off, const void *bytes, size_t len)
 {
-	if (ev == MEDIA_EV_FENCE && made.fences && !--made.fences)
+	if (ev == MEDIA_EV_FENCE && made.freeze && made.committed) {
 		made.frozen = copy_image();
+		made.freeze = false;
+	}
 	if (ev == MEDIA_EV_FENCE || ev == MEDIA_EV_FLUSH || len >= PMEMFS_BLOCK_SIZE)
 		return;
+	made.committed |= made.freeze && is_journal(off, len);
 	for (uint64_t line = off / 64; line <= (off + len - 1) / 64; line++)
 		made.seen[line] = true;
 }
@@ -116,6 +134,122 @@ static void use(void)
 	pmemfs_forget(made.fs, d, 1);
 }
 
+/* An access list: a named user, a mask, and what every list has. */
+static const uint16_t acl[] = {2,      0,      1,  7, 0xffff, 0xffff, 2,  6,
+			       5,      0,      4,  5, 0xffff, 0xffff, 16, 7,
+			       0xffff, 0xffff, 32, 4, 0xffff, 0xffff};
+
+static void use_attributes(void)
+{
+	uint64_t d = make(1, "inherits", S_IFDIR | 0755, NULL), f;
+	char name[32], value[3000];
+
+	memset(value, 'v', sizeof(value));
+	MUST(pmemfs_setxattr(made.fs, d, ACL_DEFAULT, acl, sizeof(acl), 0));
+	f = make(d, "inherited", S_IFREG | 0666, NULL);
+	MUST(pmemfs_setxattr(made.fs, f, ACL_ACCESS, acl, sizeof(acl), 0));
+	for (unsigned k = 0; k < 20; k++) {
+		snprintf(name, sizeof(name), "user.%u", k);
+		MUST(pmemfs_setxattr(made.fs, f, name, value, k == 7 ? sizeof(value) : 10 * k,
+				     0));
+	}
+	MUST(pmemfs_removexattr(made.fs, f, "user.3"));
+	pmemfs_forget(made.fs, f, 1);
+	pmemfs_forget(made.fs, d, 1);
+	memset(value, 't', 400);
+	value[400] = 0;
+	pmemfs_forget(made.fs, make(1, "long link", S_IFLNK | 0777, value), 1);
+}
+
+/* A long directory, most of whose entries are gone; inodes that went, others that stay. */
+static void use_names(void)
+{
+	uint64_t d = make(1, "many", S_IFDIR | 0755, NULL), f;
+	struct pmemfs_attr a;
+	char name[100];
+
+	f = make(d, "target", S_IFREG | 0644, NULL);
+	for (unsigned k = 0; k < 300; k++) {
+		snprintf(name, sizeof(name), "a name of more than a cache line's length: %030u",
+			 k);
+		if (k % 10)
+			MUST(pmemfs_link(made.fs, f, d, name, &a));
+		else
+			make(d, name, S_IFREG | 0600, NULL);
+		pmemfs_forget(made.fs, f, k % 10 != 0);
+	}
+	for (unsigned k = 0; k < 250; k++) {
+		snprintf(name, sizeof(name), "a name of more than a cache line's length: %030u",
+			 k);
+		if (k != 100)
+			MUST(pmemfs_unlink(made.fs, d, name));
+	}
+	pmemfs_forget(made.fs, f, 1);
+	pmemfs_forget(made.fs, d, 1);
+}
+
+/* A table by which a medium is written to; that of another CPU would not count. */
+static void calibrate(void)
+{
+	made.fs->sb.calibration = (struct pmemfs_calibration){.valid = put32(1),
+							      .cpu_model = put32(cpu_model()),
+							      .copy = {{1, 2}},
+							      .clear = {{2}}};
+}
+
+/* More of it, without quotas. */
+static void use_more(void)
+{
+	uint64_t f = make(1, "extents", S_IFREG | 0644, NULL);
+
+	for (unsigned k = 0; k < 200; k++)
+		MUST(pmemfs_fallocate(made.fs, f, 0, k * 8192ull, 4096));
+	fill(f, 4096, 4096);
+	pmemfs_forget(made.fs, f, 1);
+	use_attributes();
+	use_names();
+	calibrate();
+}
+
+static void use_and_remove(void)
+{
+	use_more();
+	make(1, "orphan", S_IFREG | 0644, NULL); /* and its reference stays */
+	MUST(pmemfs_unlink(made.fs, 1, "orphan"));
+}
+
+/* ---- operations of which the journal has the record, and no more was done ---- */
+
+static uint64_t find(uint64_t dir, const char *name)
+{
+	struct pmemfs_attr a;
+
+	MUST(pmemfs_lookup(made.fs, dir, name, &a));
+	return a.ino;
+}
+
+static void last_rename(void)
+{
+	MUST(pmemfs_rename(made.fs, 1, "moved", 1, "again", 0));
+}
+
+static void last_unlink(void)
+{
+	MUST(pmemfs_unlink(made.fs, find(1, "dir"), "entry 4"));
+}
+
+static void last_make(void)
+{
+	make(find(1, "dir"), "made", S_IFREG | 0644, NULL);
+}
+
+static void last_exchange(void)
+{
+	MUST(pmemfs_rename(made.fs, find(1, "dir"), "sub", 1, "link", RENAME_EXCHANGE));
+}
+
+/* ---- noting where what is ---- */
+
 static void note_slot(struct fuzz_seed *s, uint64_t ino, uint64_t off)
 {
 	s->slot = realloc(s->slot, (s->slots + 1) * sizeof(s->slot[0]));
@@ -126,6 +260,12 @@ static void note_slots(struct fuzz_seed *s)
 {
 	uint64_t off;
 
+	s->shards = made.fs->shards;
+	s->copies = made.fs->copies;
+	s->journal = calloc(s->shards * PMEMFS_JOURNAL_SLOTS, sizeof(s->journal[0]));
+	for (unsigned k = 0; k < s->shards * PMEMFS_JOURNAL_SLOTS; k++)
+		s->journal[k] = super_journal_slot(&made.fs->sb, k / PMEMFS_JOURNAL_SLOTS,
+						   k % PMEMFS_JOURNAL_SLOTS);
 	for (unsigned k = 0; k < made.fs->shards; k++)
 		note_slot(s, PMEMFS_INO_TABLE | k, super_table_slot(&made.fs->sb, k));
 	note_slot(s, PMEMFS_INO_QUOTA, super_quota_slot(&made.fs->sb));
@@ -168,6 +308,62 @@ static void note_twins(const struct fuzz_seed *s)
 	media_close(m);
 }
 
+static void note_last(struct fuzz_seed *s, uint64_t off, uint64_t len)
+{
+	s->last = realloc(s->last, (s->lasts + 1) * sizeof(s->last[0]));
+	s->last[s->lasts++] = (struct fuzz_range){off, len};
+}
+
+struct last {
+	struct fuzz_seed *s;
+	struct fuzz_range range;
+};
+
+static int see_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
+{
+	struct last *l = arg;
+
+	/* A link was stored with what follows it; without it the log ends there. */
+	if (l->range.len && off - l->range.off - l->range.len >= LOG_LINK_SIZE)
+		note_last(l->s, l->range.off + l->range.len, LOG_LINK_SIZE);
+	l->range = (struct fuzz_range){off, rec_len(rec)};
+	return 0;
+}
+
+/* In the image as it is going to be used. */
+static void note_lasts(struct fuzz_seed *s)
+{
+	static const struct pmemfs_options o;
+	struct fuzz_image *image = fuzz_image_new(s);
+	const char *why;
+	struct pmemfs_super sb;
+	struct media *m;
+	struct pmemfs *fs;
+
+	MUST(media_open_memory(image->at, FUZZ_SIZE, MEDIA_SHADOW, &m));
+	MUST(super_read(m, &sb, NULL, &why));
+	fs = fs_new(m, &sb, &o);
+	for (size_t k = 0; k < s->slots; k++) {
+		struct last last = {.s = s};
+		uint64_t head[2];
+		enum log_end end;
+		struct log l;
+
+		if (head_read(fs, s->slot[k].off, false, head, NULL) < 0 ||
+		    head_where(head[0]) == HEAD_FREE)
+			continue;
+		MUST(log_walk(fs, s->slot[k].ino, s->slot[k].off, head[0], false, see_record,
+			      &last, &l, &end));
+		log_free(&l);
+		note_last(s, last.range.off, last.range.len);
+	}
+	for (unsigned k = 0; k < s->shards * PMEMFS_JOURNAL_SLOTS; k++)
+		note_last(s, s->journal[k], PMEMFS_BLOCK_SIZE);
+	fs_delete(fs);
+	media_close(m);
+	fuzz_image_delete(image);
+}
+
 static void see_block(uint64_t block)
 {
 	const uint8_t *p = made.image + block * PMEMFS_BLOCK_SIZE;
@@ -185,9 +381,11 @@ static void note_lines(struct fuzz_seed *s)
 	see_block(PMEMFS_SB_REPLICA);
 	if (get64(sb->saved_list))
 		see_block(get64(sb->saved_list));
+	for (unsigned k = 0; k < s->shards; k++) /* beside its table's slot nothing is used */
+		made.seen[(super_table_slot(sb, k) + 5 * PMEMFS_SLOT_SIZE) / 64] = true;
 	for (size_t k = 0; k < s->slots; k++) /* those of free slots too */
 		made.seen[s->slot[k].off / 64] = true;
-	for (uint64_t line = 0; line < LINES; line++) {
+	for (uint64_t line = 0; line < FUZZ_LINES; line++) {
 		if (!made.seen[line])
 			continue;
 		s->line = realloc(s->line, (s->lines + 1) * sizeof(s->line[0]));
@@ -205,12 +403,29 @@ static void mount_it(void)
 	MUST(pmemfs_mount(made.m, &o, &made.fs, &why));
 }
 
-static void make_seed(struct fuzz_seed *s, unsigned number)
+static const struct kind {
+	const char *name;
+	void (*use)(void);
+	void (*last)(void); /* frozen when its journal record is durable */
+	bool crash, replica;
+} kinds[FUZZ_SEEDS] = {
+    {"empty"},
+    {"unmounted", use},
+    {"crashed", use, .crash = true},
+    {"journal", use, last_rename, .crash = true},
+    {"replica", use, .replica = true},
+    {"replica-crashed", use, .crash = true, .replica = true},
+    {"replica-journal", use, last_unlink, .crash = true, .replica = true},
+    {"journal-make", use, last_make, .crash = true},
+    {"journal-exchange", use, last_exchange, .crash = true},
+    {"more", use_more},
+    {"more-crashed", use_and_remove, .crash = true},
+};
+
+static void make_seed(struct fuzz_seed *s, const struct kind *k)
 {
-	static const char *const names[FUZZ_SEEDS] = {"empty", "unmounted", "crashed",
-						      "journal", "replica"};
 	const struct pmemfs_format_options format = {
-	    .shards = 2, .now = 1, .seed = 1, .replica = number == 4};
+	    .shards = 2, .now = 1, .seed = 1, .replica = k->replica};
 
 	memset(&made, 0, sizeof(made));
 	made.image =
@@ -221,22 +436,24 @@ static void make_seed(struct fuzz_seed *s, unsigned number)
 	media_set_hook(made.m, hook, NULL);
 	MUST(pmemfs_format(made.m, &format));
 	mount_it();
-	if (number)
-		use();
+	if (k->use)
+		k->use();
 	note_slots(s);
-	if (number == 3) {
-		made.fences = 2; /* of a rename: the journal is committed with the first */
-		MUST(pmemfs_rename(made.fs, 1, "moved", 1, "again", 0));
+	if (k->last) {
+		made.freeze = true;
+		k->last();
 	}
-	if (number < 2 || number == 4)
-		MUST(pmemfs_unmount(made.fs));
-	else
+	if (k->crash)
 		pmemfs_abandon(made.fs);
-	if (number == 4)
+	else
+		MUST(pmemfs_unmount(made.fs));
+	if (k->replica)
 		note_twins(s);
 	note_lines(s);
-	s->name = names[number];
-	s->fd = made.frozen ? made.frozen : copy_image();
+	s->name = k->name;
+	s->fd = k->last ? made.frozen : copy_image();
+	if (k->crash)
+		note_lasts(s);
 	media_close(made.m);
 	munmap(made.image, FUZZ_SIZE);
 }
@@ -247,6 +464,6 @@ const struct fuzz_seed *fuzz_seeds(void)
 
 	if (!seeds[0].lines)
 		for (unsigned k = 0; k < FUZZ_SEEDS; k++)
-			make_seed(&seeds[k], k);
+			make_seed(&seeds[k], &kinds[k]);
 	return seeds;
 }

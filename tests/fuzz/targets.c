@@ -7,21 +7,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "fs.h"
 #include "fuzz.h"
+#include "view.h"
 
 #define DEPTH	4  /* of directories: a damaged one may contain itself */
 #define ENTRIES 64 /* looked at in each */
 
-static struct media *open_media(uint8_t *image, unsigned flags)
+static void must(bool holds, const char *else_what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "%s\n", else_what);
+	abort();
+}
+
+static struct media *open_media(struct fuzz_image *i, unsigned flags)
 {
 	struct media *m;
 
-	if (media_open_memory(image, FUZZ_SIZE, flags, &m))
+	if (media_open_memory(i->at, FUZZ_SIZE, flags, &m))
 		abort();
+	if (!(flags & MEDIA_SHADOW))
+		media_set_hook(m, fuzz_image_hook, i);
 	return m;
 }
 
@@ -61,7 +71,7 @@ static int note(void *arg, const char *name, const struct pmemfs_attr *a, uint64
 
 static void look_at_file(struct pmemfs *fs, uint64_t ino)
 {
-	static char buf[32768];
+	static char buf[32768], value[65536];
 	struct pmemfs_attr a;
 	ssize_t n;
 
@@ -75,7 +85,7 @@ static void look_at_file(struct pmemfs *fs, uint64_t ino)
 	pmemfs_seek(fs, ino, 1, SEEK_DATA);
 	n = pmemfs_listxattr(fs, ino, buf, sizeof(buf));
 	for (ssize_t at = 0; at < n; at += (ssize_t)strlen(buf + at) + 1)
-		pmemfs_getxattr(fs, ino, buf + at, NULL, 0);
+		pmemfs_getxattr(fs, ino, buf + at, value, sizeof(value));
 	pmemfs_readlink(fs, ino, buf, sizeof(buf));
 }
 
@@ -99,13 +109,37 @@ static void walk(struct pmemfs *fs, uint64_t dir, unsigned depth)
 	free(f);
 }
 
-static void mount_and_walk(uint8_t *image)
+/* What says something of all of it, and reads what nobody else does. */
+static void look_at_all(struct pmemfs *fs)
 {
-	struct media *m = open_media(image, 0);
+	struct pmemfs_quota list[16];
+	struct pmemfs_scrub s = {0};
+	struct pmemfs_statfs st;
+
+	pmemfs_statfs(fs, &st);
+	pmemfs_quota_list(fs, 1, 0, list, 16);
+	pmemfs_quota_list(fs, 2, 100, list, 16);
+	for (unsigned k = 0; k < 1000 && pmemfs_scrub(fs, &s, 1 << 20) > 0; k++)
+		;
+}
+
+static void probe(struct media *m)
+{
+	struct pmemfs_info info;
+	const char *why;
+
+	pmemfs_probe(m, &info, &why);
+}
+
+static void mount_and_walk(struct fuzz_image *i)
+{
+	struct media *m = open_media(i, 0);
 	struct pmemfs *fs = mount_image(m);
 
+	probe(m);
 	if (fs) {
 		walk(fs, PMEMFS_ROOT_INO, DEPTH);
+		look_at_all(fs);
 		pmemfs_unmount(fs);
 	}
 	media_close(m);
@@ -147,9 +181,9 @@ static void change(struct pmemfs *fs, uint64_t dir, unsigned depth)
 	free(f);
 }
 
-static void mount_and_change(uint8_t *image)
+static void mount_and_change(struct fuzz_image *i)
 {
-	struct media *m = open_media(image, 0);
+	struct media *m = open_media(i, 0);
 	struct pmemfs *fs = mount_image(m);
 
 	if (fs) {
@@ -164,6 +198,49 @@ static void mount_and_change(uint8_t *image)
 	media_close(m);
 }
 
+/* ---- recovery ---- */
+
+/* As a crash would have left it. */
+static void forget_unmount(struct fuzz_image *i)
+{
+	static const uint64_t copies[] = {PMEMFS_SB_BLOCK, PMEMFS_SB_REPLICA};
+
+	for (unsigned k = 0; k < 2; k++) {
+		struct pmemfs_super *sb = (void *)(i->at + copies[k] * PMEMFS_BLOCK_SIZE);
+		uint64_t sum = hash64(sb, offsetof(struct pmemfs_super, checksum), 0);
+
+		fuzz_image_touch(i, copies[k] * PMEMFS_BLOCK_SIZE, sizeof(*sb));
+		sb->state = put32(get32(sb->state) & ~PMEMFS_STATE_CLEAN);
+		if (sum == get64(sb->checksum))
+			sb->checksum =
+			    put64(hash64(sb, offsetof(struct pmemfs_super, checksum), 0));
+	}
+}
+
+static bool recover(struct fuzz_image *i)
+{
+	struct media *m = open_media(i, 0);
+	struct pmemfs *fs = mount_image(m);
+	bool whole = fs && !pmemfs_is_readonly(fs);
+
+	if (fs)
+		pmemfs_abandon(fs);
+	media_close(m);
+	return whole;
+}
+
+/* The journal and every log is read, what is torn mended. A second time changes nothing. */
+static void replay(struct fuzz_image *i)
+{
+	struct view first, second;
+
+	forget_unmount(i);
+	if (!recover(i) || !view_image(i->at, &first))
+		return;
+	must(recover(i) && view_image(i->at, &second), "a second recovery fails");
+	must(first.digest == second.digest, "a second recovery shows another tree");
+}
+
 /* ---- fsck ---- */
 
 static bool quiet(void *arg, unsigned code, const char *message, bool fixable)
@@ -171,21 +248,32 @@ static bool quiet(void *arg, unsigned code, const char *message, bool fixable)
 	return true;
 }
 
-static void check(uint8_t *image)
+/* What fsck finds nothing wrong with can be mounted and read. */
+static void must_be_whole(struct fuzz_image *i)
 {
-	const struct pmemfs_check_options o = {.force = true, .problem = quiet};
-	struct media *m = open_media(image, MEDIA_SHADOW);
-	struct pmemfs_check_result r = {0};
+	struct view v;
 
-	pmemfs_check(m, &o, &r);
-	media_close(m);
+	must(view_image(i->at, &v), "fsck finds nothing, and it does not mount");
+	must(!v.errors, "fsck finds nothing, and reading shows errors");
 }
 
-static int repair_once(uint8_t *image, struct pmemfs_check_result *r)
+static void check(struct fuzz_image *i)
+{
+	const struct pmemfs_check_options o = {.force = true, .problem = quiet};
+	struct media *m = open_media(i, MEDIA_SHADOW);
+	struct pmemfs_check_result r = {0};
+	int err = pmemfs_check(m, &o, &r);
+
+	media_close(m);
+	if (!err && !r.problems)
+		must_be_whole(i);
+}
+
+static int repair_once(struct fuzz_image *i, struct pmemfs_check_result *r)
 {
 	const struct pmemfs_check_options o = {
 	    .fix = PMEMFS_FIX_ALL, .force = true, .problem = quiet};
-	struct media *m = open_media(image, 0);
+	struct media *m = open_media(i, 0);
 	int err;
 
 	*r = (struct pmemfs_check_result){0};
@@ -195,26 +283,54 @@ static int repair_once(uint8_t *image, struct pmemfs_check_result *r)
 }
 
 /* After two runs there is nothing that a third would repair. */
-static void repair(uint8_t *image)
+static void repair(struct fuzz_image *i)
 {
 	struct pmemfs_check_result r;
+	int err = 0;
 
-	for (unsigned k = 0; k < 3; k++)
-		if (repair_once(image, &r))
-			break;
-	if (r.fixed) {
-		fprintf(stderr, "the third fsck -y still repairs\n");
-		abort();
+	for (unsigned k = 0; k < 3 && !err; k++)
+		err = repair_once(i, &r);
+	must(!r.fixed, "the third fsck -y still repairs");
+	if (!err && !r.problems)
+		must_be_whole(i);
+	mount_and_walk(i);
+}
+
+/* ---- an image that changes meanwhile ---- */
+
+/* fsck is not tried so: it has the device for itself, as the daemon has, but asks for more. */
+static void use_changing(struct fuzz_image *i)
+{
+	struct media *m = open_media(i, 0);
+	struct pmemfs *fs = mount_image(m);
+
+	if (fs) {
+		walk(fs, PMEMFS_ROOT_INO, 1);
+		change(fs, PMEMFS_ROOT_INO, 0);
+		pmemfs_unmount(fs);
 	}
-	mount_and_walk(image);
+	media_close(m);
+}
+
+static void turn(struct fuzz_image *i)
+{
+	fuzz_turn_begin(i);
+	use_changing(i);
+	fuzz_turn_end();
+}
+
+static void race(struct fuzz_image *i)
+{
+	fuzz_race_begin(i);
+	use_changing(i);
+	fuzz_race_end();
 }
 
 const struct fuzz_target fuzz_targets[] = {
-    {"walk", mount_and_walk},
-    {"change", mount_and_change},
-    {"check", check},
-    {"repair", repair},
-    {NULL},
+    {"walk", mount_and_walk}, {"change", mount_and_change},
+    {"replay", replay},	      {"check", check},
+    {"repair", repair},	      {"turn", turn},
+    {"race", race},	      {NULL},
 };
 
 const struct fuzz_target *fuzz_target_find(const char *name)
@@ -228,19 +344,15 @@ const struct fuzz_target *fuzz_target_find(const char *name)
 
 void fuzz_one(const struct fuzz_target *t, const uint8_t *data, size_t size)
 {
-	const struct fuzz_seed *seeds = fuzz_seeds();
-	static uint8_t *image[FUZZ_SEEDS];
-	uint8_t **at;
+	static struct fuzz_image *image[FUZZ_SEEDS];
+	unsigned n;
 
 	if (!size)
 		return;
-	at = &image[data[0] % FUZZ_SEEDS];
-	if (!*at)
-		*at = mmap(NULL, FUZZ_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE,
-			   seeds[data[0] % FUZZ_SEEDS].fd, 0);
-	if (*at == MAP_FAILED)
-		abort();
-	fuzz_edit(seeds, data, size, *at);
-	t->run(*at);
-	madvise(*at, FUZZ_SIZE, MADV_DONTNEED); /* the seed again */
+	n = (data[0] & 0x7f) % FUZZ_SEEDS;
+	if (!image[n])
+		image[n] = fuzz_image_new(&fuzz_seeds()[n]);
+	fuzz_edit(&fuzz_seeds()[n], data, size, image[n]);
+	t->run(image[n]);
+	fuzz_image_restore(image[n]);
 }

@@ -147,7 +147,7 @@ bool view_fsck_finds(uint8_t *image)
 	return err || r.problems;
 }
 
-bool view_fsck_repairs(uint8_t *image, media_hook hook)
+bool view_fsck_repairs(uint8_t *image, media_hook hook, void *arg)
 {
 	const struct pmemfs_check_options o = {
 	    .force = true, .fix = PMEMFS_FIX_ALL, .problem = no_fix};
@@ -157,7 +157,7 @@ bool view_fsck_repairs(uint8_t *image, media_hook hook)
 
 	if (media_open_memory(image, FUZZ_SIZE, 0, &m))
 		abort();
-	media_set_hook(m, hook, NULL);
+	media_set_hook(m, hook, arg);
 	err = pmemfs_check(m, &o, &r);
 	media_close(m);
 	return !err && r.problems == r.fixed;

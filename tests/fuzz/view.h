@@ -19,6 +19,6 @@ bool view_image(uint8_t *image, struct view *ret);
 bool view_fsck_finds(uint8_t *image);
 /* fsck -y, each store of which the hook (may be NULL) is told; does it say that all is well
  * now? */
-bool view_fsck_repairs(uint8_t *image, media_hook hook);
+bool view_fsck_repairs(uint8_t *image, media_hook hook, void *arg);
 
 #endif
