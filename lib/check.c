@@ -177,6 +177,8 @@ static int check_all(struct check *c)
 
 	c->fs = fs_new(c->m, &c->sb, &options);
 	c->was_clean = c->fs->was_clean;
+	c->fs->both =
+	    true; /* of two head words that look good, the one that is going to stay */
 	r = run_passes(c);
 	fill_result(c);
 	check_map_free(c);

@@ -580,6 +580,7 @@ struct pmemfs {
 	atomic_bool readonly;
 	atomic_bool damaged; /* seen corruption: no writing until fsck */
 	bool was_clean;
+	bool both; /* tables and limits are read from both copies: after a crash, and by fsck */
 	struct quota quota;
 };
 

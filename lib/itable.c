@@ -72,7 +72,7 @@ int itable_load(struct pmemfs *fs, unsigned shard)
 	int err;
 
 	t->inode = inode_new(PMEMFS_INO_TABLE | shard, super_table_slot(&fs->sb, shard));
-	err = inode_read(fs, t->inode, !fs->was_clean, &end);
+	err = inode_read(fs, t->inode, fs->both, &end);
 	if (!err && (end == LOG_DAMAGED || (end == LOG_TORN && fs->was_clean)))
 		err = -EUCLEAN;
 	if (err)

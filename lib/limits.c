@@ -113,7 +113,7 @@ static void make_buckets(struct quota *q)
 static int read_file(struct pmemfs *fs, struct inode *i)
 {
 	enum log_end end = LOG_CLEAN;
-	int err = inode_read(fs, i, !fs->was_clean, &end);
+	int err = inode_read(fs, i, fs->both, &end);
 
 	i->log.fixes = 0; /* who mends copies reads it again */
 	if (!err && (end == LOG_DAMAGED || (end == LOG_TORN && fs->was_clean)))

@@ -87,6 +87,7 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 	fs->mirror = fs->copies == 2 ? PMEMFS_BLOCK_SIZE : 0;
 	fs->was_clean = (get32(sb->state) & (PMEMFS_STATE_CLEAN | PMEMFS_STATE_ERROR)) ==
 			PMEMFS_STATE_CLEAN;
+	fs->both = !fs->was_clean;
 	fs->shard = aligned_alloc(_Alignof(struct shard), fs->shards * sizeof(fs->shard[0]));
 	if (!fs->shard)
 		abort();
