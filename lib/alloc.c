@@ -3,17 +3,21 @@
  * Free space, per shard, as ranges in DRAM. Nothing of it is on the medium while mounted: what
  * is free follows from the logs.
  *
- * Invariants: fs->free is the number of blocks in all maps, less what callers have claimed and
- * not yet taken. A range in `huge` is made of whole aligned 2 MiB units; a range in `small`
- * contains none. Small requests never break a unit while a small range is left, so that large
- * files find aligned space on an aged filesystem (WineFS showed up to 2x for mapped reads).
- * Requests without ALLOC_RESERVE leave alloc_reserve() blocks alone.
+ * Invariants: fs->free and all shards' credits are together the number of blocks in all maps,
+ * less what callers have claimed and not yet taken. A credit is what a shard's threads may
+ * claim without touching the common count, which all other CPUs read. A range in `huge` is made
+ * of whole aligned 2 MiB units; a range in `small` contains none. Small requests never break a
+ * unit while a small range is left, so that large files find aligned space on an aged
+ * filesystem (WineFS showed up to 2x for mapped reads). Requests without ALLOC_RESERVE leave
+ * alloc_reserve() blocks alone.
  */
 #include <errno.h>
 
 #include "fs.h"
 
-#define UNIT 512u /* blocks in 2 MiB */
+#define UNIT   512u /* blocks in 2 MiB */
+#define CREDIT 256u /* blocks that a shard takes from or gives to the common count */
+#define BATCH  4096 /* bytes of dentries that a shard counts for itself */
 
 void extvec_init(struct extvec *x)
 {
@@ -54,22 +58,88 @@ void extvec_done(struct extvec *x)
  */
 uint64_t alloc_reserve(const struct pmemfs *fs)
 {
-	return 16 + fs->blocks / 1024 +
-	       atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed) * 2 * fs->copies /
-		   PMEMFS_BLOCK_SIZE;
+	int64_t bytes = atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed);
+
+	bytes = MAX(bytes, 0) + (int64_t)fs->shards * BATCH; /* what shards did not yet tell */
+	return 16 + fs->blocks / 1024 + (uint64_t)bytes * 2 * fs->copies / PMEMFS_BLOCK_SIZE;
 }
 
-/* Claims n blocks of the common count, so that taking them cannot fail. */
-static int claim(struct pmemfs *fs, uint64_t n, unsigned flags)
+void alloc_count_dentries(struct pmemfs *fs, int64_t bytes)
 {
-	uint64_t keep = flags & ALLOC_RESERVE ? 0 : alloc_reserve(fs);
-	uint64_t old = atomic_load(&fs->free);
+	_Atomic int64_t *own = &fs->shard[fs_home_shard(fs)].dentry_bytes;
+	int64_t sum = atomic_fetch_add(own, bytes) + bytes;
+
+	if (sum >= BATCH || sum <= -BATCH)
+		atomic_fetch_add(&fs->dentry_bytes, atomic_exchange(own, 0));
+}
+
+uint64_t alloc_dentry_bytes(const struct pmemfs *fs)
+{
+	int64_t sum = atomic_load(&fs->dentry_bytes);
+
+	for (unsigned k = 0; k < fs->shards; k++)
+		sum += atomic_load(&fs->shard[k].dentry_bytes);
+	return (uint64_t)MAX(sum, 0);
+}
+
+uint64_t alloc_free(const struct pmemfs *fs)
+{
+	uint64_t sum = atomic_load(&fs->free);
+
+	for (unsigned k = 0; k < fs->shards; k++)
+		sum += atomic_load(&fs->shard[k].credit);
+	return sum;
+}
+
+/* Takes n of a count, if `keep` are left then. */
+static bool take_count(_Atomic uint64_t *count, uint64_t n, uint64_t keep)
+{
+	uint64_t old = atomic_load(count);
 
 	do {
 		if (old < n || old - n < keep)
-			return -ENOSPC;
-	} while (!atomic_compare_exchange_weak(&fs->free, &old, old - n));
-	return 0;
+			return false;
+	} while (!atomic_compare_exchange_weak(count, &old, old - n));
+	return true;
+}
+
+/* All credits go to the common count. Their sum. */
+static uint64_t gather_credits(struct pmemfs *fs)
+{
+	uint64_t sum = 0;
+
+	for (unsigned k = 0; k < fs->shards; k++)
+		sum += atomic_exchange(&fs->shard[k].credit, 0);
+	atomic_fetch_add(&fs->free, sum);
+	return sum;
+}
+
+/* Claims n blocks, so that taking them cannot fail. */
+static int claim(struct pmemfs *fs, uint64_t n, unsigned flags)
+{
+	_Atomic uint64_t *credit = &fs->shard[fs_home_shard(fs)].credit;
+	uint64_t keep = flags & ALLOC_RESERVE ? 0 : alloc_reserve(fs);
+
+	if (atomic_load(&fs->free) >= keep && take_count(credit, n, 0))
+		return 0;
+	if (take_count(&fs->free, n + CREDIT, keep)) {
+		atomic_fetch_add(credit, CREDIT);
+		return 0;
+	}
+	do { /* it is nearly full: exactly */
+		if (take_count(&fs->free, n, keep))
+			return 0;
+	} while (gather_credits(fs));
+	return -ENOSPC;
+}
+
+/* Blocks of the shard may be claimed from now on. */
+static void unclaim(struct pmemfs *fs, struct shard *s, uint64_t n)
+{
+	uint64_t sum = atomic_fetch_add(&s->credit, n) + n;
+
+	if (sum > 2 * CREDIT && take_count(&s->credit, sum - CREDIT, 0))
+		atomic_fetch_add(&fs->free, sum - CREDIT);
 }
 
 static struct range free_range(uint64_t block, uint64_t len)
@@ -95,7 +165,7 @@ static unsigned shard_of(const struct pmemfs *fs, uint64_t block)
 	return MIN(block / super_shard_span(&fs->sb), fs->shards - 1);
 }
 
-static void give_back(struct pmemfs *fs, uint64_t block, uint64_t n)
+void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
 {
 	uint64_t span = super_shard_span(&fs->sb);
 
@@ -107,20 +177,26 @@ static void give_back(struct pmemfs *fs, uint64_t block, uint64_t n)
 		pthread_mutex_lock(&fs->shard[i].space);
 		put_range(&fs->shard[i], block, part);
 		pthread_mutex_unlock(&fs->shard[i].space);
+		unclaim(fs, &fs->shard[i], part);
 		block += part;
 		n -= part;
 	}
 }
 
-void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
-{
-	give_back(fs, block, n);
-	atomic_fetch_add(&fs->free, n);
-}
-
 void alloc_add(struct pmemfs *fs, uint64_t block, uint64_t n)
 {
 	free_blocks(fs, block, n);
+}
+
+void alloc_clear(struct pmemfs *fs)
+{
+	for (unsigned s = 0; s < fs->shards; s++) {
+		rangemap_free(&fs->shard[s].small);
+		rangemap_free(&fs->shard[s].huge);
+		atomic_store(&fs->shard[s].credit, 0);
+		atomic_store(&fs->shard[s].dentry_bytes, 0);
+	}
+	atomic_store(&fs->free, 0);
 }
 
 void free_runs(struct pmemfs *fs, const struct extvec *x)
@@ -258,6 +334,6 @@ int alloc_contig(struct pmemfs *fs, uint64_t n, unsigned flags, uint64_t *ret_bl
 		return err;
 	if (take_any(fs, n, true, ret_block))
 		return 0;
-	atomic_fetch_add(&fs->free, n);
+	unclaim(fs, &fs->shard[fs_home_shard(fs)], n);
 	return -ENOSPC;
 }

@@ -165,7 +165,7 @@ static void fill_result(struct check *c)
 	res->used_blocks = c->used_blocks;
 	res->free_blocks = get64(c->sb.blocks) - c->used_blocks;
 	if (c->fs && c->changed) { /* what repairs took and gave */
-		res->free_blocks = atomic_load(&c->fs->free);
+		res->free_blocks = alloc_free(c->fs);
 		res->used_blocks = get64(c->sb.blocks) - res->free_blocks;
 	}
 }

@@ -379,18 +379,14 @@ static void set_free_space(struct check *c)
 {
 	uint64_t at = 0, n;
 
-	for (unsigned s = 0; s < c->fs->shards; s++) {
-		rangemap_free(&c->fs->shard[s].small);
-		rangemap_free(&c->fs->shard[s].huge);
-	}
-	atomic_store(&c->fs->free, 0);
+	alloc_clear(c->fs);
 	for (; check_next_free(c, &at, &n); at += n)
 		alloc_add(c->fs, at, n);
 	check_each(c, 0, set_used);
 	for (unsigned s = 0; s < c->fs->shards; s++)
 		itable_scanned(c->fs, s);
-	atomic_store(&c->fs->used_inodes, c->inodes);
-	atomic_store(&c->fs->dentry_bytes, c->dentry_bytes);
+	itable_set_inodes(c->fs, c->inodes);
+	atomic_store(&c->fs->dentry_bytes, (int64_t)c->dentry_bytes);
 }
 
 static bool space_known(const struct check *c)

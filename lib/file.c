@@ -100,22 +100,34 @@ static int write_commit(struct edit *ed, unsigned flags)
 	return edit_commit(ed, mask, &attr, 0);
 }
 
+#define MET 64 /* writes that store ahead after two writers have met */
+
 /*
- * Locks the inode. If somebody else is at it, a write of whole blocks first stores its data, so
- * that several writers of one file wait for each other's records only; *buf becomes NULL then.
+ * Locks the inode. If somebody else is at it, or was of late, a write of whole blocks first
+ * stores its data, so that several writers of one file wait for each other's records only; *buf
+ * becomes NULL then. Not always: what is stored ahead goes where there is room, not behind the
+ * block before it or into what was reserved.
  */
 static int write_lock(struct edit *ed, uint64_t off, const void **buf, size_t size,
 		      unsigned flags)
 {
-	int err = inode_trylock(ed->inode);
+	struct inode *i = ed->inode;
+	bool whole = off % PMEMFS_BLOCK_SIZE == 0 && size % PMEMFS_BLOCK_SIZE == 0 && size &&
+		     !(flags & PMEMFS_WRITE_APPEND) && off <= SIZE_MAX_BYTES;
+	unsigned met = whole ? atomic_load_explicit(&i->met, memory_order_relaxed) : 0;
+	int err = met ? -EBUSY : inode_trylock(i);
 
 	if (err != -EBUSY)
 		return err;
-	if (off % PMEMFS_BLOCK_SIZE == 0 && size % PMEMFS_BLOCK_SIZE == 0 &&
-	    !(flags & PMEMFS_WRITE_APPEND) && off <= SIZE_MAX_BYTES && size &&
-	    !edit_ahead(ed, off / PMEMFS_BLOCK_SIZE, size / PMEMFS_BLOCK_SIZE, *buf))
+	if (whole && !edit_ahead(ed, off / PMEMFS_BLOCK_SIZE, size / PMEMFS_BLOCK_SIZE, *buf))
 		*buf = NULL;
-	return inode_lock(ed->inode, true);
+	err = met ? inode_trylock(i) : -EBUSY;
+	met = err == -EBUSY ? MET : met - 1;
+	if (err == -EBUSY)
+		err = inode_lock(i, true);
+	if (!err)
+		atomic_store_explicit(&i->met, met, memory_order_relaxed);
+	return err;
 }
 
 ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf,

@@ -62,7 +62,7 @@ static inline le64 put64(uint64_t v)
 /* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) ---- */
 
 #define PMEMFS_MAGIC	  0x31303053464d4550ull /* "PEMFS001" on media */
-#define PMEMFS_VERSION	  2u
+#define PMEMFS_VERSION	  3u
 #define PMEMFS_SB_BLOCK	  0u
 #define PMEMFS_SB_REPLICA 511u
 #define PMEMFS_LABEL_MAX  32
@@ -297,7 +297,6 @@ struct pmemfs_journal {
 	le64 checksum;
 	le32 magic;
 	le32 len; /* bytes of entries */
-	le64 txn; /* counts up; for people */
 	le32 entries;
 	le32 mounts; /* sb.mounts when it was written: at any other it is of the past */
 };
@@ -388,7 +387,7 @@ ASSERT_SIZE(struct pmemfs_dirup, 32);
 ASSERT_AT(struct pmemfs_dentry, name, 18);
 ASSERT_AT(struct pmemfs_xattr, data, 40);
 ASSERT_AT(struct pmemfs_symlink, target, 24);
-ASSERT_SIZE(struct pmemfs_journal, 32);
+ASSERT_SIZE(struct pmemfs_journal, 24);
 ASSERT_SIZE(struct pmemfs_jentry, 32);
 ASSERT_AT(struct pmemfs_saved, extent, 32);
 ASSERT_SIZE(struct pmemfs_saved, 4096);

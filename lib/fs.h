@@ -94,7 +94,12 @@ void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n);
 void free_runs(struct pmemfs *fs, const struct extvec *x);
 /* Adds free space at mount: not counted against anything. */
 void alloc_add(struct pmemfs *fs, uint64_t block, uint64_t n);
+void alloc_clear(struct pmemfs *fs);		 /* nothing is free; nobody else is here */
+uint64_t alloc_free(const struct pmemfs *fs);	 /* blocks that nobody has claimed */
 uint64_t alloc_reserve(const struct pmemfs *fs); /* blocks kept for deleting and compacting */
+/* Bytes of dentries come or go: the reserve follows. */
+void alloc_count_dentries(struct pmemfs *fs, int64_t bytes);
+uint64_t alloc_dentry_bytes(const struct pmemfs *fs);
 
 /* ---- log (log.c, logwrite.c) ---- */
 
@@ -292,6 +297,7 @@ struct inode {
 	uint64_t slot; /* byte offset */
 	/* lock */
 	pthread_rwlock_t lock;
+	atomic_uchar met;	 /* so many next writes expect another writer; a hint */
 	atomic_bool loaded;	 /* never goes back while others can see it */
 	bool freed;		 /* it is gone from the medium */
 	int error;		 /* its log could not be read: what every operation gets */
@@ -515,7 +521,13 @@ struct itable {
 	uint32_t *room; /* blocks with free slots */
 	size_t nroom, roomcap;
 	uint64_t empty; /* known blocks with no used slot */
+	/* lock: inodes given out, less those taken back, since the mount; the first shard's
+	 * begins with those there were */
+	_Atomic int64_t inodes;
 };
+/* In all tables. */
+uint64_t itable_inodes(const struct pmemfs *fs);
+void itable_set_inodes(struct pmemfs *fs, uint64_t n);
 
 int itable_load(struct pmemfs *fs, unsigned shard); /* reads the table inode */
 void itable_done(struct pmemfs *fs, unsigned shard);
@@ -543,12 +555,15 @@ struct shard {
 	struct rangemap small; /* free ranges that hold no whole aligned 2 MiB */
 	struct rangemap huge;  /* whole aligned 2 MiB units */
 	uint64_t hint;
+	_Atomic uint64_t credit;      /* see alloc.c */
+	_Atomic int64_t dentry_bytes; /* not yet in the common sum */
 	struct itable table;
 	struct journal_slot {
 		pthread_mutex_t lock;
 		uint64_t off;
 		struct pmemfs *fs;
 	} journal[PMEMFS_JOURNAL_SLOTS];
+	/* Its threads write all over it: so that no other's lines are among them. */
 } __attribute__((aligned(64)));
 
 #define ICACHE_PARTS 64
@@ -560,28 +575,28 @@ struct icache_part {
 } __attribute__((aligned(64)));
 
 struct pmemfs {
+	/* What each operation reads and few write */
 	struct media *media;
-	struct pmemfs_options options;
-	struct pmemfs_super sb; /* constant but for the mutable part, at mount and unmount */
 	uint64_t seed;
 	uint64_t blocks;
 	unsigned shards;
 	unsigned copies; /* of metadata: 1 or 2 */
 	uint64_t mirror; /* bytes from a slot or journal slot to its copy; 0: there is none */
 	struct shard *shard;
-	struct icache_part icache[ICACHE_PARTS];
-	pthread_mutex_t rename;
-	_Atomic uint64_t free; /* blocks, and those in shards' maps agree when quiet */
-	_Atomic uint64_t used_inodes;
-	_Atomic uint64_t dentry_bytes;
-	_Atomic uint64_t
-	    next_id; /* log id of the next new slot: greater than any it ever had */
-	_Atomic uint64_t next_txn;
 	atomic_bool readonly;
 	atomic_bool damaged; /* seen corruption: no writing until fsck */
 	bool was_clean;
 	bool both; /* tables and limits are read from both copies: after a crash, and by fsck */
+	_Atomic uint64_t free;	      /* see alloc.c; shards change it seldom */
+	_Atomic int64_t dentry_bytes; /* the same */
 	struct quota quota;
+	struct pmemfs_options options;
+	struct pmemfs_super sb; /* constant but for the mutable part, at mount and unmount */
+	/* What operations write */
+	_Atomic uint64_t
+	    next_id; /* log id of the next new slot: greater than any it ever had */
+	pthread_mutex_t rename;
+	struct icache_part icache[ICACHE_PARTS];
 };
 
 /* ---- metadata, which may have a copy ---- */

@@ -14,9 +14,13 @@
 
 #define BUCKETS_MIN 64
 
+/* Each shard's inodes have parts of their own, so that those who make files do not meet. */
 static struct icache_part *part_of(struct pmemfs *fs, uint64_t ino)
 {
-	return &fs->icache[(ino * 0x9e3779b97f4a7c15ull) >> 58];
+	unsigned each = MAX(ICACHE_PARTS / fs->shards, 1u);
+	unsigned k = (ino * 0x9e3779b97f4a7c15ull) >> 58;
+
+	return &fs->icache[(ino % fs->shards * each + k % each) % ICACHE_PARTS];
 }
 
 static struct inode **bucket_of(struct icache_part *c, uint64_t ino)
@@ -273,7 +277,6 @@ static void free_orphan(struct pmemfs *fs, struct inode *i)
 	if (txn_commit(&t))
 		return; /* recovery or fsck will */
 	icache_remove(fs, i);
-	atomic_fetch_sub(&fs->used_inodes, 1);
 	itable_free(fs, i->ino);
 }
 

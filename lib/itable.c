@@ -32,6 +32,29 @@ static uint64_t ino_index(const struct pmemfs *fs, uint64_t ino)
 	return (ino - 1) / fs->shards;
 }
 
+/* Under the lock. */
+static void count_inodes(struct itable *t, int64_t n)
+{
+	atomic_store_explicit(&t->inodes,
+			      atomic_load_explicit(&t->inodes, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+uint64_t itable_inodes(const struct pmemfs *fs)
+{
+	int64_t sum = 0;
+
+	for (unsigned k = 0; k < fs->shards; k++)
+		sum += atomic_load(&fs->shard[k].table.inodes);
+	return (uint64_t)MAX(sum, 0);
+}
+
+void itable_set_inodes(struct pmemfs *fs, uint64_t n)
+{
+	for (unsigned k = 0; k < fs->shards; k++)
+		atomic_store(&fs->shard[k].table.inodes, k ? 0 : (int64_t)n);
+}
+
 static void list_block(struct itable *t, size_t k)
 {
 	if (t->v[k].listed || t->v[k].used == FULL)
@@ -324,6 +347,7 @@ static int alloc_in(struct pmemfs *fs, unsigned shard, bool may_grow, uint64_t *
 		return -EIO;
 	t->empty -= !t->v[k].used;
 	t->v[k].used |= 1u << bit;
+	count_inodes(t, 1);
 	*ret_ino = 1 + ((uint64_t)k * PMEMFS_SLOTS_PER_BLOCK + bit) * fs->shards + shard;
 	return 0;
 }
@@ -424,6 +448,7 @@ void itable_free(struct pmemfs *fs, uint64_t ino)
 	uint64_t index = ino_index(fs, ino), k = index / PMEMFS_SLOTS_PER_BLOCK;
 
 	pthread_mutex_lock(&t->lock);
+	count_inodes(t, -1);
 	if (t->v[k].known) {
 		t->v[k].used &= ~(1u << index % PMEMFS_SLOTS_PER_BLOCK);
 		t->empty += !t->v[k].used;

@@ -69,7 +69,6 @@ int journal_commit(struct pmemfs *fs, struct journal_buf *b, void **ret_slot)
 
 	rec.head = (struct pmemfs_journal){.magic = put32(PMEMFS_JOURNAL_MAGIC),
 					   .len = put32(b->len),
-					   .txn = put64(atomic_fetch_add(&fs->next_txn, 1)),
 					   .entries = put32(b->entries),
 					   .mounts = fs->sb.mounts};
 	memcpy(rec.data, b->data, b->len);

@@ -306,13 +306,13 @@ struct media *pmemfs_media(struct pmemfs *fs)
 
 void pmemfs_statfs(struct pmemfs *fs, struct pmemfs_statfs *ret)
 {
-	uint64_t reserve = alloc_reserve(fs), free = atomic_load(&fs->free);
+	uint64_t reserve = alloc_reserve(fs), free = alloc_free(fs);
 	uint64_t fixed = 2 + fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies;
 
 	ret->blocks = fs->blocks - fixed;
 	ret->bfree = free;
 	ret->bavail = free > reserve ? free - reserve : 0;
-	ret->files = atomic_load(&fs->used_inodes);
+	ret->files = itable_inodes(fs);
 	ret->ffree = ret->bavail / fs->copies * PMEMFS_SLOTS_PER_BLOCK;
 	ret->files += ret->ffree;
 }

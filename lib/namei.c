@@ -279,11 +279,12 @@ int pmemfs_readdir(struct pmemfs *fs, uint64_t dir, uint64_t cookie, unsigned fl
 
 /* ---- making ---- */
 
-static uint32_t new_generation(struct pmemfs *fs)
+/* A number's log ids never come back, so that its next owner has another one. */
+static uint32_t new_generation(const struct pmemfs *fs, uint64_t ino, uint64_t head)
 {
-	uint64_t x = atomic_fetch_add(&fs->next_id, 1);
+	uint64_t x[2] = {ino, head_id(head)};
 
-	return (uint32_t)(hash64(&x, sizeof(x), fs->seed));
+	return (uint32_t)hash64(x, sizeof(x), fs->seed);
 }
 
 int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
@@ -295,13 +296,12 @@ int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
 
 	if (err)
 		return err;
-	atomic_fetch_add(&fs->used_inodes, 1);
 	i = inode_new(ino, slot);
 	i->refs = 1;
 	i->log.head = head;
 	i->dir.next_cookie = PMEMFS_COOKIE_FIRST;
 	i->parent = dir->ino;
-	i->attr.generation = new_generation(fs);
+	i->attr.generation = new_generation(fs, ino, head);
 	i->attr.mode = mode;
 	i->attr.uid = cred->uid;
 	i->attr.gid = cred->gid;
@@ -323,7 +323,6 @@ int new_inode(struct pmemfs *fs, const struct inode *dir, uint32_t mode,
 void drop_new_inode(struct pmemfs *fs, struct inode *i)
 {
 	itable_free(fs, i->ino);
-	atomic_fetch_sub(&fs->used_inodes, 1);
 	inode_delete(i);
 }
 
@@ -520,7 +519,6 @@ void name_dropped(struct pmemfs *fs, struct inode *i)
 	if (!i->freed)
 		return;
 	icache_remove(fs, i);
-	atomic_fetch_sub(&fs->used_inodes, 1);
 	itable_free(fs, i->ino);
 }
 

@@ -263,7 +263,7 @@ int fs_recover(struct pmemfs *fs)
 		collect_free(&s);
 	for (unsigned k = 0; k < fs->shards; k++)
 		itable_scanned(fs, k);
-	atomic_store(&fs->used_inodes, atomic_load(&s.inodes));
+	itable_set_inodes(fs, atomic_load(&s.inodes));
 	atomic_store(&fs->dentry_bytes, atomic_load(&s.dentry_bytes));
 	free(s.map);
 	if (!err && !fs->was_clean)

@@ -30,7 +30,9 @@ struct rename {
  */
 static int is_above(struct pmemfs *fs, uint64_t above, uint64_t ino)
 {
-	for (uint64_t depth = 0; depth <= atomic_load(&fs->used_inodes); depth++) {
+	uint64_t end = itable_inodes(fs);
+
+	for (uint64_t depth = 0; depth <= end; depth++) {
 		struct inode *i;
 		int err;
 

@@ -150,8 +150,8 @@ int saved_write(struct pmemfs *fs)
 	err = media_fence(fs->media);
 	fs->sb.saved_list = put64(need ? nth_block(&c, 0) : 0);
 	fs->sb.free_blocks = put64(total);
-	fs->sb.used_inodes = put64(atomic_load(&fs->used_inodes));
-	fs->sb.dentry_bytes = put64(atomic_load(&fs->dentry_bytes));
+	fs->sb.used_inodes = put64(itable_inodes(fs));
+	fs->sb.dentry_bytes = put64(alloc_dentry_bytes(fs));
 	free(c.v);
 	free(u);
 	return err;
@@ -236,8 +236,8 @@ int saved_read(struct pmemfs *fs)
 	if (err)
 		fs->quota.saveds = 0;
 	if (!err) {
-		atomic_store(&fs->used_inodes, get64(fs->sb.used_inodes));
-		atomic_store(&fs->dentry_bytes, get64(fs->sb.dentry_bytes));
+		itable_set_inodes(fs, get64(fs->sb.used_inodes));
+		atomic_store(&fs->dentry_bytes, (int64_t)get64(fs->sb.dentry_bytes));
 	}
 	free(c.v);
 	return err;

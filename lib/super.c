@@ -435,7 +435,7 @@ static int write_saved(struct pmemfs *fs, uint64_t used)
 		alloc_add(fs, pos, end - pos);
 	}
 	r = saved_write(fs);
-	sb->free_blocks = put64(atomic_load(&fs->free));
+	sb->free_blocks = put64(alloc_free(fs));
 	sb->used_inodes = put64(1);
 	sb->dentry_bytes = put64(0);
 	return r;

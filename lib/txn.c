@@ -189,7 +189,7 @@ static int apply(struct txn *t, struct txn_part *p)
 	i->pending = NULL;
 	/* Not for files: an atomic here would wait for the data's lines, which it need not. */
 	if (i->dir.bytes != bytes)
-		atomic_fetch_add(&t->fs->dentry_bytes, i->dir.bytes - bytes);
+		alloc_count_dentries(t->fs, (int64_t)(i->dir.bytes - bytes));
 	return err;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "corefs.h"
 
+#include <pthread.h>
+
 static const struct pmemfs_cred cred = {0, 0};
 
 /* Writes files of `size` bytes until there is no space; returns how many fitted whole. */
@@ -254,13 +256,76 @@ static void overwriting_leaks_nothing(void **state)
 	expect_space_back(c, empty);
 }
 
+struct sizing {
+	struct corefs *c;
+	uint64_t file, size;
+	ssize_t err;
+};
+
+static void *set_bytes(void *arg)
+{
+	static const char bytes[100 * 4096];
+	struct pmemfs_attr a = {.size = 0};
+	struct sizing *z = arg;
+
+	if (z->size)
+		z->err = pmemfs_write(z->c->fs, z->file, 0, bytes, z->size, 0);
+	else
+		z->err = pmemfs_setattr(z->c->fs, z->file, PMEMFS_SET_SIZE, &a, &a);
+	return NULL;
+}
+
+/* Each file gets that size by a thread of its own, which has a shard of its own. */
+static void size_files(struct sizing *z, unsigned n, uint64_t size)
+{
+	for (unsigned k = 0; k < n; k++) {
+		pthread_t t;
+
+		z[k].size = size;
+		assert_int_equal(pthread_create(&t, NULL, set_bytes, &z[k]), 0);
+		pthread_join(t, NULL);
+		assert_int_equal(z[k].err, size);
+	}
+}
+
+/* What other threads, of other shards, gave back on a full filesystem can be had at once. */
+static void given_back_by_others(void **state)
+{
+	enum { SHARDS = 8, BLOCKS = 100 };
+	struct sizing z[SHARDS];
+	struct corefs c;
+	uint64_t f, before, got = 0;
+	char name[16], buf[4096] = "x";
+
+	corefs_new(&c, 64 << 20, SHARDS);
+	for (unsigned k = 0; k < SHARDS; k++) {
+		snprintf(name, sizeof(name), "%u", k);
+		z[k] = (struct sizing){&c, mk_held(&c, ROOT, name), 0, 0};
+	}
+	size_files(z, SHARDS, BLOCKS * 4096);
+	f = brim(&c);
+	before = free_blocks_of(&c);
+	size_files(z, SHARDS, 0);
+	assert_true(free_blocks_of(&c) >= before + SHARDS * BLOCKS);
+	while (pmemfs_write(c.fs, f, 0, buf, sizeof(buf), PMEMFS_WRITE_APPEND) > 0)
+		got++;
+	assert_true(got >=
+		    SHARDS * BLOCKS - 2 * corefs_copies()); /* the file's log grows too */
+	corefs_done(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(full_of_big_files),   CORE_TEST(full_of_blocks),
-	    CORE_TEST(full_of_empty_files), CORE_TEST(nothing_half_done),
-	    CORE_TEST(rm_always_works),	    CORE_TEST_BIG(many_files),
-	    CORE_TEST(slots_are_reused),    CORE_TEST(overwriting_leaks_nothing),
+	    CORE_TEST(full_of_big_files),
+	    CORE_TEST(full_of_blocks),
+	    CORE_TEST(full_of_empty_files),
+	    CORE_TEST(nothing_half_done),
+	    CORE_TEST(rm_always_works),
+	    CORE_TEST_BIG(many_files),
+	    CORE_TEST(slots_are_reused),
+	    CORE_TEST(overwriting_leaks_nothing),
+	    cmocka_unit_test(given_back_by_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

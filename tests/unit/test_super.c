@@ -152,7 +152,9 @@ static void test_other_version(void **state)
 	struct pmemfs_super old = *copy_at(0), sb = old;
 	struct pmemfs_info info;
 	const char *why;
+	char next[32];
 
+	snprintf(next, sizeof(next), "version %u", PMEMFS_VERSION + 1);
 	sb.version = put32(1);
 	seal_both(&sb);
 	assert_int_equal(probe(&info, &why), -EPROTONOSUPPORT);
@@ -160,7 +162,7 @@ static void test_other_version(void **state)
 	sb.version = put32(PMEMFS_VERSION + 1);
 	seal_both(&sb);
 	assert_int_equal(probe(&info, &why), -EPROTONOSUPPORT);
-	assert_non_null(strstr(why, "version 3"));
+	assert_non_null(strstr(why, next));
 	assert_int_equal(info.version, PMEMFS_VERSION + 1);
 	assert_string_equal(info.label, "unit");
 	sb = old;
