@@ -295,11 +295,12 @@ struct inode {
 	/* constant */
 	uint64_t ino;
 	uint64_t slot; /* byte offset */
+	/* Who waits for the lock looks at its line again and again: nothing else is in it. */
+	_Alignas(64) pthread_rwlock_t lock;
 	/* lock */
-	pthread_rwlock_t lock;
-	atomic_uchar met;	 /* so many next writes expect another writer; a hint */
-	atomic_bool loaded;	 /* never goes back while others can see it */
-	bool freed;		 /* it is gone from the medium */
+	_Alignas(64) atomic_bool loaded; /* never goes back while others can see it */
+	atomic_uchar met;		 /* so many next writes expect another writer; a hint */
+	bool freed;			 /* it is gone from the medium */
 	int error;		 /* its log could not be read: what every operation gets */
 	struct pmemfs_attr attr; /* nlink of directories is derived; blocks is not kept */
 	uint64_t parent;	 /* of a directory */

@@ -367,14 +367,15 @@ static int locked(struct inode *i)
 	return err;
 }
 
-/* Most operations take less time than falling asleep: tries for some microseconds. */
+/* Most operations take less time than falling asleep: tries for some 10 microseconds. */
 static bool lock_soon(struct inode *i, bool exclusive)
 {
-	for (unsigned k = 0; k < 64; k++) {
+	for (unsigned k = 0; k < 256; k++) {
 		if (!(exclusive ? pthread_rwlock_trywrlock(&i->lock)
 				: pthread_rwlock_tryrdlock(&i->lock)))
 			return true;
-		__builtin_ia32_pause();
+		for (unsigned n = 0; n < 4; n++)
+			__builtin_ia32_pause();
 	}
 	return false;
 }

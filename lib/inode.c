@@ -14,8 +14,11 @@
 
 struct inode *inode_new(uint64_t ino, uint64_t slot)
 {
-	struct inode *i = xcalloc(1, sizeof(*i));
+	struct inode *i = aligned_alloc(_Alignof(struct inode), sizeof(*i));
 
+	if (!i)
+		abort();
+	memset(i, 0, sizeof(*i));
 	i->ino = ino;
 	i->slot = slot;
 	i->attr.ino = ino;
