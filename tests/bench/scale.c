@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What more threads gain in the library itself: the same work by one thread and by several,
- * which share a file, a directory, or nothing. The row "memory" is the machine: copies in
- * memory of the threads' own, that share nothing but the processors.
+ * which share a file, a directory, or nothing.
+ *
+ * Three rows are the machine's limits: "memory" copies in memory of the threads' own, which
+ * share nothing but the processors; "copy 64K" stores and fences 64 KiB by the medium's policy
+ * and nothing else; "line" takes turns at writing one cache line, so that its rate with several
+ * threads says how often a second anything at all can go from one of them to another.
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "bench.h"
 #include "pmemfs.h"
@@ -20,6 +26,9 @@
 #define NAMES  64
 
 static struct pmemfs *fs;
+static struct media *bare; /* for rows without a filesystem */
+static unsigned running;   /* threads of the row */
+static _Alignas(128) atomic_uint turn;
 static const struct pmemfs_cred cred;
 
 struct job {
@@ -27,7 +36,7 @@ struct job {
 	uint64_t dir, file, off; /* off: where its part of the file begins */
 	unsigned number;
 	double until;
-	uint64_t done;
+	uint64_t done, idle;
 	char *memory;
 	pthread_t thread;
 	pthread_barrier_t *start;
@@ -40,6 +49,23 @@ static unsigned do_memory(struct job *j, uint64_t i)
 	memcpy(j->memory + BLOCK, j->memory, BLOCK);
 	memcpy(j->memory, j->memory + BLOCK, BLOCK);
 	return 2;
+}
+
+static unsigned do_copy(struct job *j, uint64_t i)
+{
+	media_copy(bare, (uint64_t)j->number * AREA + i * 65536 % AREA, j->memory, 65536);
+	MUST("copy", media_fence(bare));
+	return 1;
+}
+
+/* Waits for its turn, not beyond its time: others may be gone. */
+static unsigned do_line(struct job *j, uint64_t i)
+{
+	while (atomic_load_explicit(&turn, memory_order_acquire) % running != j->number)
+		if (!(++j->idle % 1024) && bench_now() > j->until)
+			return 0;
+	atomic_fetch_add_explicit(&turn, 1, memory_order_release);
+	return 1;
 }
 
 static unsigned do_write(struct job *j, uint64_t i)
@@ -95,6 +121,8 @@ static const struct row {
 	bool one_file, one_dir;
 } rows[] = {
     {"memory", do_memory, false, false},
+    {"copy 64K", do_copy, false, false},
+    {"line", do_line, false, false},
     {"write 4K, files", do_write, false, false},
     {"write 4K, one", do_write, true, false},
     {"write 64K, files", do_write_large, false, false},
@@ -143,6 +171,8 @@ static double run(struct bench *b, const struct row *row, struct job *jobs, unsi
 	double sum = 0, span = b->quick ? 0.01 : 0.25;
 
 	pthread_barrier_init(&start, NULL, n);
+	running = n;
+	atomic_store(&turn, 0);
 	for (struct job *j = jobs; j < jobs + n; j++) {
 		j->row = row;
 		j->start = &start;
@@ -176,6 +206,7 @@ int main(int argc, char **argv)
 	uint64_t files[65], dirs[65];
 	struct job jobs[64] = {0};
 	const char *why = "";
+	void *area;
 	struct table *table;
 	struct bench b;
 	char name[32];
@@ -185,6 +216,12 @@ int main(int argc, char **argv)
 	bench_open(&b, MEDIUM);
 	MUST("mount", pmemfs_mount(b.media, NULL, &fs, &why));
 	most = b.threads;
+	area = mmap(NULL, (size_t)most * AREA, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (area == MAP_FAILED)
+		bench_die("memory", -errno);
+	MUST("memory", media_open_memory(area, (uint64_t)most * AREA, 0, &bare));
+	media_set_flush(bare, media_kernel_name(b.media, 65536), &why);
 	for (unsigned i = 1; i < most && n < 7; i *= 2)
 		counts[n++] = i;
 	counts[n++] = most;
@@ -216,6 +253,8 @@ int main(int argc, char **argv)
 		       table_ratio(table, r, n - 1, 0));
 	for (unsigned i = 0; i < most; i++)
 		free(jobs[i].memory);
+	media_close(bare);
+	munmap(area, (size_t)most * AREA);
 	MUST("unmount", pmemfs_unmount(fs));
 	return bench_end(&b);
 }
