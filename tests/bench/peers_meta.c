@@ -102,6 +102,13 @@ static void with_one(struct job *j)
 	close(make(j, 0));
 }
 
+/* Not by d_type, which some filesystems do not tell. */
+static void remove_name(int dirfd, const char *n)
+{
+	if (unlinkat(dirfd, n, 0))
+		must(errno == EISDIR ? unlinkat(dirfd, n, AT_REMOVEDIR) : -1, "unlink");
+}
+
 static void empty_dir(struct job *j)
 {
 	DIR *d = fdopendir(must(dup(j->dirfd), "dup"));
@@ -115,9 +122,7 @@ static void empty_dir(struct job *j)
 		rewinddir(d);
 		for (; (e = readdir(d)); removed += e->d_name[0] != '.')
 			if (e->d_name[0] != '.')
-				must(unlinkat(j->dirfd, e->d_name,
-					      e->d_type == DT_DIR ? AT_REMOVEDIR : 0),
-				     "unlink");
+				remove_name(j->dirfd, e->d_name);
 	} while (removed);
 	closedir(d);
 }
@@ -208,6 +213,11 @@ static void do_append(struct job *j, unsigned i)
 	must(fsync(fd), "fsync");
 }
 
+static void do_name(struct job *j, unsigned i)
+{
+	close(make(j, i));
+}
+
 /* An operation is one name listed. */
 static void do_readdir(struct job *j, unsigned i)
 {
@@ -228,6 +238,7 @@ static const struct row {
 	const char *name;
 	void (*before)(struct job *j);
 	void (*op)(struct job *j, unsigned i);
+	bool stay; /* in a directory that stays as it is, for later rows */
 } rows[] = {
     {"create", NULL, do_create},
     {"small-write", NULL, do_small_write},
@@ -239,7 +250,8 @@ static const struct row {
     {"unlink", with_names, do_unlink},
     {"mkdir", NULL, do_mkdir},
     {"append-fsync", NULL, do_append},
-    {"readdir", with_names, do_readdir},
+    {"names", NULL, do_name, true},
+    {"readdir", NULL, do_readdir, true}, /* what "names" made */
 };
 
 static double now(void)
@@ -262,9 +274,11 @@ static void *run(void *arg)
 		j->row->op(j, i);
 	j->ended = now();
 	pthread_barrier_wait(&end);
-	empty_dir(j);
+	if (!j->row->stay)
+		empty_dir(j);
 	close(j->dirfd);
-	rmdir(j->dir); /* some filesystems cannot; the next run makes others */
+	if (!j->row->stay)
+		rmdir(j->dir); /* some filesystems cannot; the next run makes others */
 	return NULL;
 }
 
@@ -298,9 +312,10 @@ int main(int argc, char **argv)
 	for (struct job *j = all; j < all + jobs; j++) {
 		j->row = row_of(argv[1]);
 		j->count = count;
-		snprintf(j->dir, sizeof(j->dir), "%s/job%d-%u", argv[2], getpid(),
-			 (unsigned)(j - all));
-		must(mkdir(j->dir, 0755), j->dir);
+		snprintf(j->dir, sizeof(j->dir), "%s/job%d-%u", argv[2],
+			 j->row->stay ? 0 : getpid(), (unsigned)(j - all));
+		if (mkdir(j->dir, 0755) && !(j->row->stay && errno == EEXIST))
+			die(j->dir);
 		j->dirfd = must(open(j->dir, O_RDONLY | O_DIRECTORY), j->dir);
 		pthread_create(&j->thread, NULL, run, j);
 	}
