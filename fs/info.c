@@ -158,6 +158,7 @@ static void print_text(const struct subject *s)
 	print_size("size:", i->size);
 	printf("%-18s %" PRIu32 "\n", "shards:", i->shards);
 	printf("%-18s %s\n", "metadata:", i->replica ? "two copies" : "one copy");
+	printf("%-18s %s\n", "data:", i->parity ? "with parity" : "without parity");
 	printf("%-18s %s\n", "state:", state_text(i));
 	printf("%-18s %s\n", "superblock:", super_text(i));
 	print_space(i);
@@ -256,6 +257,7 @@ static void print_json(const struct subject *s)
 	add_number(o, "size", i->size);
 	add_number(o, "shards", i->shards);
 	json_object_object_add(o, "replica", json_object_new_boolean(i->replica));
+	json_object_object_add(o, "parity", json_object_new_boolean(i->parity));
 	add_bool(o, "clean", i->clean);
 	add_bool(o, "error", i->error);
 	add_bool(o, "primary_ok", i->primary_ok);

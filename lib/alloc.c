@@ -332,8 +332,10 @@ int alloc_contig(struct pmemfs *fs, uint64_t n, unsigned flags, uint64_t *ret_bl
 
 	if (err)
 		return err;
-	if (take_any(fs, n, true, ret_block))
+	if (take_any(fs, n, true, ret_block)) {
+		parity_forget(fs, *ret_block, n);
 		return 0;
+	}
 	unclaim(fs, &fs->shard[fs_home_shard(fs)], n);
 	return -ENOSPC;
 }

@@ -64,9 +64,12 @@ enum check_code {
 	CHECK_DENTRY_COUNT = 507,
 	CHECK_USAGE = 508, /* the saved usage of a user or group */
 
-	CHECK_DATA = 601,    /* checksum */
-	CHECK_DATA_IO = 602, /* the medium failed */
-	CHECK_CSUM_IO = 603, /* the checksums themselves cannot be read */
+	CHECK_DATA = 601,      /* checksum */
+	CHECK_DATA_IO = 602,   /* the medium failed */
+	CHECK_CSUM_IO = 603,   /* the checksums themselves cannot be read */
+	CHECK_REBUILD = 604,   /* as 601 and 602, and parity has what is lost */
+	CHECK_PARITY = 605,    /* the parity of a stripe is not that of its members */
+	CHECK_UNCOVERED = 606, /* blocks of a file have no parity */
 
 	CHECK_REPAIR_FAILED = 901,
 	CHECK_REPAIRS_LEFT = 902, /* nothing was repaired, for want of knowing what is free */
@@ -152,6 +155,7 @@ struct check {
 	bool recount;	  /* what was saved at unmount is to be written anew */
 	uint64_t *owned;  /* a bit for each block */
 	uint64_t *shared; /* blocks with a second owner; NULL: none */
+	uint64_t *needed; /* stripes whose parity has what is still lost; NULL: none */
 	uint64_t used_blocks, inodes, dentry_bytes, written;
 	uint64_t data_done; /* blocks */
 	uint64_t agreed;    /* problems of passes 3 and 4 that are to be repaired */

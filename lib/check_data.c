@@ -2,8 +2,13 @@
 /*
  * Pass 6: the checksum of every written block of every file, as reading would check it. Blocks
  * behind the end of a file are never read, so nothing is asked of them.
+ *
+ * Where there is parity: what is damaged is rebuilt, if it can be; and when all files were
+ * seen, each stripe's parity is compared with its members. What was open at a crash was made
+ * anew before, as a mount does.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <string.h>
 
 #include "check.h"
@@ -13,19 +18,67 @@
 /* A run of bad blocks of a file that is not yet reported. */
 struct bad {
 	enum check_code code;
-	uint64_t ino, start, len, block;
+	const struct inode *inode;
+	const struct range *range;
+	uint64_t start, len, block;
 };
+
+/* Whether block b can be rebuilt; does so if `store`. */
+static int rebuild(struct check *c, const struct inode *i, const struct range *r, uint64_t b,
+		   bool store)
+{
+	uint8_t bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
+	bool stored;
+	int err = file_rebuild(c->fs, i, r, b, 0, store, bytes, &stored);
+
+	return err || stored || !store ? err : -EIO;
+}
+
+/* What could be rebuilt was not: the parity stays as it is. */
+static void keep_parity(struct check *c, const struct bad *b)
+{
+	if (!c->needed)
+		c->needed = xcalloc(parity_stripes(c->fs) / 64 + 1, sizeof(c->needed[0]));
+	for (uint64_t k = 0; k < b->len; k++) {
+		uint64_t stripe = (b->block + k) / PMEMFS_STRIPE;
+
+		c->needed[stripe / 64] |= 1ull << stripe % 64;
+	}
+}
+
+static bool is_needed(const struct check *c, uint64_t stripe)
+{
+	return c->needed && c->needed[stripe / 64] >> stripe % 64 & 1;
+}
+
+static void repair_bad(struct check *c, const struct bad *b)
+{
+	int err = check_dirty(c), one;
+
+	for (uint64_t k = 0; k < b->len && b->code == CHECK_REBUILD; k++) {
+		one = rebuild(c, b->inode, b->range, b->start + k, true);
+		err = err ? err : one;
+	}
+	if (b->code == CHECK_UNCOVERED)
+		parity_adopt(c->fs, b->block, b->len, NULL);
+	if (err && b->code == CHECK_REBUILD)
+		keep_parity(c, b);
+	if (err)
+		check_repair_failed(c, &(struct fix){.ino = b->inode->ino}, err);
+}
 
 static void report_bad(struct check *c, struct bad *b)
 {
 	struct problem p = {.code = b->code,
-			    .ino = b->ino,
+			    .ino = b->inode->ino,
 			    .num = b->start,
 			    .want = b->start + b->len - 1,
 			    .off = b->block * PMEMFS_BLOCK_SIZE};
 
-	if (b->len)
-		check_problem(c, &p);
+	if (b->len && check_problem(c, &p))
+		repair_bad(c, b);
+	else if (b->len && b->code == CHECK_REBUILD)
+		keep_parity(c, b);
 	b->len = 0;
 }
 
@@ -67,7 +120,13 @@ static void check_batch(struct check *c, const struct inode *i, const struct ran
 		err = media_hash(c->m, block * PMEMFS_BLOCK_SIZE, valid,
 				 data_seed(c->fs, block), &hash);
 		if (err || hash != get64(csum[k]))
-			add_bad(c, bad, err ? CHECK_DATA_IO : CHECK_DATA, from + k, block);
+			add_bad(c, bad,
+				!rebuild(c, i, r, from + k, false) ? CHECK_REBUILD
+				: err				   ? CHECK_DATA_IO
+								   : CHECK_DATA,
+				from + k, block);
+		else if (!parity_covers(c->fs, block, 1))
+			add_bad(c, bad, CHECK_UNCOVERED, from + k, block);
 	}
 }
 
@@ -84,7 +143,7 @@ static void check_range(struct check *c, const struct inode *i, const struct ran
 
 static int check_file(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
 {
-	struct bad bad = {.ino = ino};
+	struct bad bad = {0};
 	struct range_cursor cur;
 	struct inode *i;
 	int r;
@@ -94,16 +153,42 @@ static int check_file(struct check *c, uint64_t ino, uint64_t slot, struct check
 	r = check_read(c, ino, slot, &i);
 	if (r)
 		return r;
+	bad.inode = i;
 	for (const struct range *e = rangemap_find(&i->extents, 0, &cur); e;
-	     e = rangemap_next(&i->extents, &cur))
+	     e = rangemap_next(&i->extents, &cur)) {
+		bad.range = e;
 		if (!range_flags(e))
 			check_range(c, i, e, &bad);
-	report_bad(c, &bad);
+		report_bad(c, &bad);
+	}
 	inode_delete(i);
 	return 0;
 }
 
+static int check_stripes(struct check *c)
+{
+	int err = 0;
+
+	for (uint64_t k = 0; k < parity_stripes(c->fs) && !err; k++) {
+		struct problem p = {.code = CHECK_PARITY,
+				    .num = k * PMEMFS_STRIPE,
+				    .want = (k + 1) * PMEMFS_STRIPE - 1};
+
+		if (is_needed(c, k) || parity_check(c->fs, k) <= 0 || !check_problem(c, &p))
+			continue;
+		err = check_dirty(c);
+		if (!err && parity_remake(c->fs, k))
+			check_repair_failed(c, &(struct fix){.ino = 0}, -EIO);
+	}
+	return err;
+}
+
 int check_data(struct check *c)
 {
-	return check_each(c, 0, check_file);
+	int r;
+
+	if (!c->was_clean) /* without -n on the medium, else on private copies */
+		parity_recover(c->fs);
+	r = check_each(c, 0, check_file);
+	return r ? r : check_stripes(c);
 }

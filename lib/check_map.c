@@ -50,6 +50,7 @@ int check_map_make(struct check *c)
 	check_own(c, PMEMFS_SB_REPLICA, 1);
 	check_own(c, super_shard_header(&c->sb, 0),
 		  (uint64_t)c->fs->shards * PMEMFS_SHARD_BLOCKS * c->fs->copies);
+	check_own(c, super_parity_start(&c->sb), super_parity_blocks(&c->sb));
 	c->table = xcalloc(c->fs->shards, sizeof(c->table[0]));
 	for (unsigned s = 0; s < c->fs->shards; s++)
 		table_make(c, s);
@@ -65,8 +66,9 @@ void check_map_free(struct check *c)
 	free(c->table);
 	free(c->owned);
 	free(c->shared);
+	free(c->needed);
 	c->table = NULL;
-	c->owned = c->shared = NULL;
+	c->owned = c->shared = c->needed = NULL;
 }
 
 static const struct check_run *find_run(const struct check_table *t, uint64_t block)

@@ -111,6 +111,19 @@ static uint64_t goal_of(const struct inode *i, uint64_t b)
 	return r && range_end(r) <= b ? range_block(r) + (b - r->start) : 0;
 }
 
+/* Its first len bytes, though the medium does not give them. */
+static int rebuild_block(struct pmemfs *fs, const struct inode *i, const struct range *r,
+			 uint64_t b, int error, uint32_t len, void *dst)
+{
+	char bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
+	bool stored;
+	int err = file_rebuild(fs, i, r, b, error, true, bytes, &stored);
+
+	if (!err)
+		memcpy(dst, bytes, len);
+	return err;
+}
+
 int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len,
 		    void *dst)
 {
@@ -127,6 +140,8 @@ int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32
 	err = media_read(fs->media, block * PMEMFS_BLOCK_SIZE, dst, valid);
 	if (!err)
 		err = file_judge(fs, i, r, b, hash64(dst, valid, data_seed(fs, block)));
+	if (err)
+		err = rebuild_block(fs, i, r, b, err, valid, dst);
 	if (err)
 		return err;
 	if (len > valid)

@@ -178,7 +178,17 @@ int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, 
 struct iovs {
 	struct iovec *v;
 	size_t n, cap;
+	char **own; /* blocks in memory, to be freed */
+	size_t owns, owncap;
 };
+
+static void iovs_done(struct iovs *x)
+{
+	while (x->owns)
+		free(x->own[--x->owns]);
+	free(x->own);
+	free(x->v);
+}
 
 static void iov_add(struct iovs *x, const void *base, size_t len)
 {
@@ -231,12 +241,69 @@ int file_judge(struct pmemfs *fs, const struct inode *i, const struct range *r, 
 
 	if ((!err && get64(sum) == hash) || copy_says(fs, i, csum, hash))
 		return 0;
-	if (err)
-		return err;
-	fs_report(fs, 0, "inode %llu: block %llu (of the device: %llu) fails its checksum",
-		  (unsigned long long)i->ino, (unsigned long long)b,
-		  (unsigned long long)(range_block(r) + (b - r->start)));
-	return -EIO;
+	return err ? err : -EILSEQ;
+}
+
+/* Whose content parity_rebuild is to find. */
+struct wanted {
+	struct pmemfs *fs;
+	const struct inode *i;
+	const struct range *r;
+	uint64_t b, block;
+};
+
+static bool is_wanted(void *arg, const void *bytes)
+{
+	const struct wanted *w = arg;
+	uint64_t hash =
+	    hash64(bytes, data_valid(w->i->attr.size, w->b), data_seed(w->fs, w->block));
+
+	return !file_judge(w->fs, w->i, w->r, w->b, hash);
+}
+
+/* Stores what the block should hold, and already did. False: it does not help. */
+static bool put_back(const struct wanted *w, const void *bytes)
+{
+	struct media *m = w->fs->media;
+	uint64_t off = w->block * PMEMFS_BLOCK_SIZE, hash;
+
+	return !atomic_load(&w->fs->readonly) &&
+	       !media_copy_try(m, off, bytes, PMEMFS_BLOCK_SIZE) && !media_fence(m) &&
+	       !media_hash(m, off, PMEMFS_BLOCK_SIZE, 0, &hash) &&
+	       hash == hash64(bytes, PMEMFS_BLOCK_SIZE, 0);
+}
+
+int file_rebuild(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+		 int error, bool store, void *ret, bool *ret_stored)
+{
+	struct wanted w = {fs, i, r, b, range_block(r) + (b - r->start)};
+	int err = parity_rebuild(fs, w.block, is_wanted, &w, ret);
+
+	*ret_stored = !err && store && put_back(&w, ret);
+	if (!err && store)
+		fs_report(fs, 1,
+			  "inode %llu: block %llu (of the device: %llu) was lost, and is "
+			  "rebuilt from parity%s",
+			  (unsigned long long)i->ino, (unsigned long long)b,
+			  (unsigned long long)w.block,
+			  *ret_stored ? "" : "; the medium does not take it back");
+	else if (error == -EILSEQ)
+		fs_report(fs, 0,
+			  "inode %llu: block %llu (of the device: %llu) fails its checksum",
+			  (unsigned long long)i->ino, (unsigned long long)b,
+			  (unsigned long long)w.block);
+	return err ? -EIO : 0;
+}
+
+/* Block b cannot be read, or is not what it should be; rebuilt on the medium it is as good. */
+static int mend_block(struct pmemfs *fs, const struct inode *i, const struct range *r,
+		      uint64_t b, int error)
+{
+	uint8_t bytes[PMEMFS_BLOCK_SIZE] __attribute__((aligned(64)));
+	bool stored;
+	int err = file_rebuild(fs, i, r, b, error, true, bytes, &stored);
+
+	return err || stored ? err : -EIO;
 }
 
 int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
@@ -259,11 +326,50 @@ int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r,
 					 &hash);
 			if (!err && !(read && hash == get64(csum[k])))
 				err = file_judge(fs, i, r, b, hash);
+			if (err)
+				err = mend_block(fs, i, r, b, err);
 		}
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+/* Bytes [off, stop) of the written range r where they stand, verified. */
+static int map_medium(struct pmemfs *fs, const struct inode *i, const struct range *r,
+		      uint64_t off, uint64_t stop, struct iovs *x)
+{
+	uint64_t at = range_block(r) * PMEMFS_BLOCK_SIZE + off - r->start * PMEMFS_BLOCK_SIZE;
+	int err =
+	    file_verify(fs, i, r, off / PMEMFS_BLOCK_SIZE, DIV_UP(stop, PMEMFS_BLOCK_SIZE));
+	const void *p = err ? NULL : media_ptr(fs->media, at, stop - off);
+
+	if (p)
+		iov_add(x, p, stop - off);
+	return err ? err : p ? 0 : -ENOTSUP;
+}
+
+/* The same block by block: one that the medium does not hold any more is rebuilt in memory. */
+static int map_blocks(struct pmemfs *fs, const struct inode *i, const struct range *r,
+		      uint64_t off, uint64_t stop, struct iovs *x)
+{
+	int err = 0;
+
+	for (uint64_t to; off < stop && !err; off = to) {
+		uint64_t b = off / PMEMFS_BLOCK_SIZE;
+		char *bytes;
+
+		to = MIN(stop, (b + 1) * PMEMFS_BLOCK_SIZE);
+		err = map_medium(fs, i, r, off, to, x);
+		if (err != -EIO)
+			continue;
+		x->own = grow_array(x->own, &x->owncap, x->owns + 1, sizeof(x->own[0]));
+		x->own[x->owns++] = bytes = xrealloc(NULL, PMEMFS_BLOCK_SIZE);
+		err = file_read_block(fs, i, b, PMEMFS_BLOCK_SIZE, bytes);
+		if (!err)
+			iov_add(x, bytes + off % PMEMFS_BLOCK_SIZE, to - off);
+	}
+	return err;
 }
 
 /* Maps [off, end) of the file to memory, verified. */
@@ -275,8 +381,7 @@ static int map_range(struct pmemfs *fs, const struct inode *i, uint64_t off, uin
 
 	while (off < end) {
 		uint64_t start = r ? r->start * PMEMFS_BLOCK_SIZE : end, stop;
-		const void *p;
-		int err;
+		int err = 0;
 
 		if (off < start) {
 			stop = MIN(start, end);
@@ -285,20 +390,14 @@ static int map_range(struct pmemfs *fs, const struct inode *i, uint64_t off, uin
 			continue;
 		}
 		stop = MIN(range_end(r) * PMEMFS_BLOCK_SIZE, end);
-		if (range_flags(r) & PMEMFS_EXT_UNWRITTEN) {
+		if (range_flags(r) & PMEMFS_EXT_UNWRITTEN)
 			iov_zeros(x, stop - off);
-		} else {
-			err = file_verify(fs, i, r, off / PMEMFS_BLOCK_SIZE,
-					  DIV_UP(stop, PMEMFS_BLOCK_SIZE));
-			if (err)
-				return err;
-			p = media_ptr(fs->media,
-				      range_block(r) * PMEMFS_BLOCK_SIZE + (off - start),
-				      stop - off);
-			if (!p)
-				return -ENOTSUP;
-			iov_add(x, p, stop - off);
-		}
+		else
+			err = map_medium(fs, i, r, off, stop, x);
+		if (err == -EIO && fs->parity)
+			err = map_blocks(fs, i, r, off, stop, x);
+		if (err)
+			return err;
 		off = stop;
 		r = rangemap_next(&i->extents, &c);
 	}
@@ -320,7 +419,7 @@ int pmemfs_read_iov(struct pmemfs *fs, uint64_t ino, uint64_t off, size_t size,
 	if (!err)
 		err = fn(arg, x.v, (int)x.n, end - off);
 	inode_close(fs, i);
-	free(x.v);
+	iovs_done(&x);
 	return err;
 }
 

@@ -69,8 +69,10 @@ static inline le64 put64(uint64_t v)
 /* Every block of metadata has a copy; see pmemfs_link, and FORMAT.md. */
 #define PMEMFS_INCOMPAT_REPLICA 1ull
 #define PMEMFS_INCOMPAT_KNOWN	PMEMFS_INCOMPAT_REPLICA
-#define PMEMFS_ROCOMPAT_KNOWN	0ull
-#define PMEMFS_COMPAT_KNOWN	0ull
+/* Data has parity, which who does not know it would let go stale; see pmemfs_parity. */
+#define PMEMFS_ROCOMPAT_PARITY 1ull
+#define PMEMFS_ROCOMPAT_KNOWN  PMEMFS_ROCOMPAT_PARITY
+#define PMEMFS_COMPAT_KNOWN    0ull
 
 /* sb.state */
 #define PMEMFS_STATE_CLEAN 1u /* unmounted; the saved counters and free list are true */
@@ -123,6 +125,24 @@ struct pmemfs_super {
 
 #define PMEMFS_JOURNAL_SLOTS 8u
 #define PMEMFS_SHARD_BLOCKS  (1u + PMEMFS_JOURNAL_SLOTS) /* first the inode table's inode */
+
+/* ---- parity: behind the shard headers and block 511 ---- */
+
+/*
+ * Stripe s is the blocks from 32 s to 32 s + 31. A word for each stripe, 512 in a block; then,
+ * for each, the block that is the exclusive or of its members. Of a word:
+ *
+ *   - bits 0-23: checksum, the low bits of XXH3-64 of the word with these bits 0, seeded with
+ *     the filesystem and the stripe; a word that fails it counts as one without members
+ *   - bits 24-31: 1 if changes of members are on their way to the parity block, else 0
+ *   - bits 32-63: members, a bit for each block
+ */
+#define PMEMFS_STRIPE		  32u
+#define PMEMFS_PARITY_OPEN	  1u
+#define PMEMFS_PARITY_WORDS	  (PMEMFS_BLOCK_SIZE / 8)
+#define PMEMFS_PARITY_TAG_MASK	  0xffffffull
+#define PMEMFS_PARITY_STATE_SHIFT 24
+#define PMEMFS_PARITY_SET_SHIFT	  32
 
 /* ---- inode slot ---- */
 

@@ -56,7 +56,10 @@ unsigned super_copies(const struct pmemfs_super *sb);
 /* First block of a shard's header, and the number of blocks that one shard's space spans. */
 uint64_t super_shard_header(const struct pmemfs_super *sb, unsigned shard);
 uint64_t super_shard_span(const struct pmemfs_super *sb);
-/* True for blocks that are never free: superblocks and shard headers. */
+/* The blocks of words and parity; 0 blocks: there is no parity. */
+uint64_t super_parity_start(const struct pmemfs_super *sb);
+uint64_t super_parity_blocks(const struct pmemfs_super *sb);
+/* True for blocks that are never free: superblocks, shard headers and parity. */
 bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block);
 /* Byte offset of the table inode's slot of a shard. */
 uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard);
@@ -66,6 +69,48 @@ uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsig
 
 /* Has the media copy as the superblock's table says; see pmemfs_use_calibration. (tune.c) */
 int tune_apply(struct media *m, const struct pmemfs_super *sb);
+
+/* ---- parity of data (parity.c) ---- */
+
+struct parity; /* NULL: the filesystem has none; every function then does nothing */
+
+/* What file data cannot do without an answer to: is this the content of the block? */
+typedef bool (*parity_judge)(void *arg, const void *bytes);
+
+void parity_init(struct pmemfs *fs);
+void parity_done(struct pmemfs *fs); /* what was not flushed is left for recovery */
+/*
+ * Stores data as media_copy does, and notes the change for the parity of its stripes. Whoever
+ * stores owns the blocks. The fence is the caller's; parity asks for none.
+ */
+void parity_copy(struct pmemfs *fs, uint64_t off, const void *src, size_t len);
+/* The blocks become metadata: from now on they may be stored to without a word. */
+void parity_forget(struct pmemfs *fs, uint64_t block, uint64_t n);
+/*
+ * Blocks of data, verified and held by the caller, of which some may be no members (their
+ * stripe's word was damaged): they become such. ret_adopted (may be NULL): how many.
+ */
+void parity_adopt(struct pmemfs *fs, uint64_t block, uint64_t n, uint64_t *ret_adopted);
+/* Is every one of the blocks a member? */
+bool parity_covers(struct pmemfs *fs, uint64_t block, uint64_t n);
+/*
+ * Content of a block from the others of its stripe, first of only those lines that cannot be
+ * read, then of all; the first that judge finds right is in ret (4 KiB). -EIO: none is. judge
+ * is asked without locks. Who calls sees to it that the block keeps its owner.
+ */
+int parity_rebuild(struct pmemfs *fs, uint64_t block, parity_judge judge, void *arg, void *ret);
+/* Is the stripe's parity that of its members? 1: it is not; -EIO: a member cannot be read. */
+int parity_check(struct pmemfs *fs, uint64_t stripe);
+/*
+ * Makes the parity anew of what the members hold; what cannot be read is a member no more.
+ * Durable on return; negative errno: the medium takes no parity here.
+ */
+int parity_remake(struct pmemfs *fs, uint64_t stripe);
+uint64_t parity_stripes(const struct pmemfs *fs);
+/* Brings all parity to the medium; durable on return. Others may store meanwhile. */
+int parity_flush(struct pmemfs *fs);
+/* After a crash: makes anew what was on its way. */
+void parity_recover(struct pmemfs *fs);
 
 /* ---- space (alloc.c) ---- */
 
@@ -88,7 +133,7 @@ void extvec_done(struct extvec *x);
  */
 int alloc_blocks(struct pmemfs *fs, uint64_t n, uint64_t goal, unsigned flags,
 		 struct extvec *ret);
-/* n blocks in one run. -ENOSPC. */
+/* n blocks in one run, for anything but data of files. -ENOSPC. */
 int alloc_contig(struct pmemfs *fs, uint64_t n, unsigned flags, uint64_t *ret_block);
 void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n);
 void free_runs(struct pmemfs *fs, const struct extvec *x);
@@ -591,6 +636,7 @@ struct pmemfs {
 	_Atomic uint64_t free;	      /* see alloc.c; shards change it seldom */
 	_Atomic int64_t dentry_bytes; /* the same */
 	struct quota quota;
+	struct parity *parity; /* NULL: there is none */
 	struct pmemfs_options options;
 	struct pmemfs_super sb; /* constant but for the mutable part, at mount and unmount */
 	/* What operations write */
@@ -771,11 +817,19 @@ int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, 
 int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 		uint64_t end);
 /*
- * Is `hash` the checksum of block b of the written range r? Else -EIO, and it is reported. A
- * damaged checksum whose copy is right is mended.
+ * Is `hash` the checksum of block b of the written range r? Else -EILSEQ; or the error of
+ * reading that. A damaged checksum whose copy is right is mended.
  */
 int file_judge(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 	       uint64_t hash);
+/*
+ * Block b of the written range r cannot be read (error says why), or is not what it should be
+ * (-EILSEQ): rebuilds it from parity in ret (4 KiB) and, with `store`, on the medium, if that
+ * takes it (ret_stored). -EIO: it is lost. Either is reported. The inode's lock, shared at
+ * least.
+ */
+int file_rebuild(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
+		 int error, bool store, void *ret, bool *ret_stored);
 /* Copies block b's first len bytes, verified, to dst; zeros where it is not written. */
 int file_read_block(struct pmemfs *fs, const struct inode *i, uint64_t b, uint32_t len,
 		    void *dst);

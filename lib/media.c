@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 
 #include "hash.h"
+#include "xor.h"
 
 /* What hooks are shown as the bytes of a clear. */
 static const char zeros[4096] __attribute__((aligned(64)));
@@ -120,6 +121,31 @@ int media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed, u
 	if (unlikely(m->shadow && media_shadow_touches(m, off, len)))
 		return hash_shadowed(m, off, len, seed, ret);
 	return guard_hash(m->base + off, len, seed, ret);
+}
+
+/* The same where the range lies partly in copies. */
+static int xor_shadowed(const struct media *m, uint64_t off, void *dst, const void *src,
+			size_t len)
+{
+	void *buf = malloc(len);
+	int r;
+
+	if (!buf)
+		return -ENOMEM;
+	r = media_shadow_read(m, off, buf, len);
+	if (!r)
+		xor_into(dst, buf, src, len);
+	free(buf);
+	return r;
+}
+
+int media_xor(const struct media *m, uint64_t off, void *dst, const void *src, size_t len)
+{
+	if (unlikely(!media_has(m, off, len)))
+		return -ERANGE;
+	if (unlikely(m->shadow && media_shadow_touches(m, off, len)))
+		return xor_shadowed(m, off, dst, src, len);
+	return guard_xor(dst, m->base + off, src, len);
 }
 
 const void *media_ptr(const struct media *m, uint64_t off, size_t len)
@@ -273,6 +299,17 @@ static inline void store(struct media *m, uint64_t off, const char *src, size_t 
 void media_copy(struct media *m, uint64_t off, const void *src, size_t len)
 {
 	store(m, off, src, len);
+}
+
+int media_copy_try(struct media *m, uint64_t off, const void *src, size_t len)
+{
+	if (!may_store(m, off, len) && !ask_before(m, off, len)) {
+		if (!m->shadow || !media_has(m, off, len))
+			return -EROFS;
+		store_aside(m, off, src, len);
+		return 0;
+	}
+	return store_range(m, media_slot_get(m), copy_best_nontemporal(), off, src, len);
 }
 
 void media_clear(struct media *m, uint64_t off, size_t len)

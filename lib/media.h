@@ -135,6 +135,12 @@ int media_read(const struct media *m, uint64_t off, void *dst, size_t len);
 int media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed, uint64_t *ret);
 
 /*
+ * dst becomes its exclusive or with the len bytes at off, and with those at src unless that is
+ * NULL. Errors as media_read; dst is undefined then.
+ */
+int media_xor(const struct media *m, uint64_t off, void *dst, const void *src, size_t len);
+
+/*
  * The address of [off, off + len) for a reader that survives faults by itself (a system call).
  * NULL outside the medium, or where the range is shadowed (then use media_read).
  */
@@ -149,6 +155,12 @@ void media_store8(struct media *m, uint64_t off, uint64_t value);
  * overlap.
  */
 void media_copy(struct media *m, uint64_t off, const void *src, size_t len);
+
+/*
+ * The same for what can be done without: a store that faults is reported here, -EIO, and by no
+ * fence. Non-temporal, which is what can mend a poisoned line.
+ */
+int media_copy_try(struct media *m, uint64_t off, const void *src, size_t len);
 
 /*
  * A hint that media_copy of these bytes follows soon: where it would store them cached, their
@@ -168,6 +180,17 @@ void media_flush(struct media *m, uint64_t off, size_t len);
  * any store since the media was opened has faulted (sticky).
  */
 int media_fence(struct media *m);
+
+/*
+ * What the calling thread has stored until now, for others to ask whether it has fenced since:
+ * true only if it has.
+ */
+struct media_mark {
+	const void *thread;
+	uint64_t fences;
+};
+struct media_mark media_mark(const struct media *m);
+bool media_mark_is_fenced(struct media_mark mark);
 
 /* For MEDIA_FILE: msync of what may be dirty; 0 for the other kinds. 0 or negative errno. */
 int media_sync(struct media *m);

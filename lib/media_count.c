@@ -97,3 +97,18 @@ void media_count(const struct media *m, struct media_counts *ret)
 	}
 	*ret = sum;
 }
+
+struct media_mark media_mark(const struct media *m)
+{
+	const struct media_slot *s = media_slot_get(m);
+
+	/* What several threads share tells of none of them. */
+	return (struct media_mark){s == m->slots ? NULL : s, get(&s->fences)};
+}
+
+bool media_mark_is_fenced(struct media_mark mark)
+{
+	const struct media_slot *s = mark.thread;
+
+	return s && atomic_load_explicit(&s->fences, memory_order_acquire) > mark.fences;
+}

@@ -27,6 +27,7 @@
 
 #include "hash.h"
 #include "util.h"
+#include "xor.h"
 
 struct guard_range {
 	_Atomic uintptr_t base; /* 0: free */
@@ -233,6 +234,18 @@ int guard_run(void (*fn)(void *arg), void *arg)
 	guard.active = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	fn(arg);
+	atomic_signal_fence(memory_order_seq_cst);
+	guard.active = 0;
+	return 0;
+}
+
+int guard_xor(void *dst, const void *src, const void *more, size_t len)
+{
+	if (sigsetjmp(guard.target, 0))
+		return -EIO;
+	guard.active = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	xor_into(dst, src, more, len);
 	atomic_signal_fence(memory_order_seq_cst);
 	guard.active = 0;
 	return 0;

@@ -40,6 +40,8 @@ void guard_remove(struct guard_range *range);
 /* memcpy and hash64 from memory that may fault: 0 or -EIO. Leaves; any thread. */
 int guard_read(void *dst, const void *src, size_t len);
 int guard_hash(const void *src, size_t len, uint64_t seed, uint64_t *ret);
+/* xor_into; dst is undefined after -EIO. */
+int guard_xor(void *dst, const void *src, const void *more, size_t len);
 /* fn(arg), foreign code that touches guarded memory and holds nothing: 0 or -EIO. */
 int guard_run(void (*fn)(void *arg), void *arg);
 

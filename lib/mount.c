@@ -97,6 +97,7 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 	pthread_mutex_init(&fs->rename, NULL);
 	icache_init(fs);
 	quota_init(fs);
+	parity_init(fs);
 	atomic_store(&fs->readonly, o->readonly);
 	atomic_store(&fs->next_id, super_first_id(sb));
 	return fs;
@@ -107,6 +108,7 @@ void fs_delete(struct pmemfs *fs)
 	icache_drop(fs, NULL);
 	icache_done(fs);
 	quota_done(fs);
+	parity_done(fs);
 	for (unsigned k = 0; k < fs->shards; k++) {
 		struct shard *s = &fs->shard[k];
 
@@ -155,6 +157,8 @@ static int find_space(struct pmemfs *fs, const char **ret_why)
 		*ret_why = "could not be recovered: run fsck.pmemfs";
 		err = fs_recover(fs);
 	}
+	if (!err && !fs->was_clean)
+		parity_recover(fs);
 	if (!err)
 		limits_start(fs, known);
 	return err;
@@ -247,10 +251,13 @@ static int mark_clean(struct pmemfs *fs)
 	int err = 0;
 
 	if (atomic_load(&fs->damaged)) {
+		parity_flush(fs); /* may fail, as all can now */
 		sb->state =
 		    put32((get32(sb->state) & ~PMEMFS_STATE_CLEAN) | PMEMFS_STATE_ERROR);
 	} else {
 		err = saved_write(fs);
+		if (!err)
+			err = parity_flush(fs);
 		sb->state = put32(get32(sb->state) | PMEMFS_STATE_CLEAN);
 	}
 	return err ? err : super_write(fs->media, sb);
@@ -307,7 +314,8 @@ struct media *pmemfs_media(struct pmemfs *fs)
 void pmemfs_statfs(struct pmemfs *fs, struct pmemfs_statfs *ret)
 {
 	uint64_t reserve = alloc_reserve(fs), free = alloc_free(fs);
-	uint64_t fixed = 2 + fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies;
+	uint64_t fixed = 2 + fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies +
+			 super_parity_blocks(&fs->sb);
 
 	ret->blocks = fs->blocks - fixed;
 	ret->bfree = free;

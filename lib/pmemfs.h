@@ -61,6 +61,7 @@ struct pmemfs_format_options {
 	uint64_t size;	   /* bytes of the medium to use; 0: all */
 	unsigned shards;   /* 0: chosen from CPUs and size */
 	bool replica;	   /* two copies of all metadata */
+	bool parity;	   /* of the data of files */
 	uint32_t root_uid, root_gid;
 	uint32_t root_mode; /* permission bits; 0: 0755 */
 	int64_t now;	    /* seconds; for reproducible images; 0: the clock */
@@ -82,6 +83,7 @@ struct pmemfs_info {
 	uint32_t shards;
 	uint64_t compat, incompat, ro_compat;
 	bool replica; /* metadata has two copies */
+	bool parity;  /* lost data can be rebuilt */
 	int64_t created, mounted, checked;
 	uint32_t mounts;
 	bool clean, error;
@@ -335,11 +337,13 @@ int64_t pmemfs_seek(struct pmemfs *fs, uint64_t ino, uint64_t off, int whence);
 
 /* How far a scrub has come; {0} begins one. */
 struct pmemfs_scrub {
-	uint64_t next;	   /* inode number; 0: at the beginning, or at the end */
-	uint64_t inodes;   /* looked at */
-	uint64_t bytes;	   /* of logs and data, verified */
-	uint64_t damaged;  /* inodes, and copies of the superblock */
-	uint64_t repaired; /* inodes of whose metadata one copy was damaged */
+	uint64_t next;	  /* inode number, or more; 0: at the beginning, or at the end */
+	uint64_t inodes;  /* looked at */
+	uint64_t bytes;	  /* of logs and data, verified */
+	uint64_t damaged; /* inodes, and copies of the superblock */
+	/* inodes of whose metadata one copy was damaged, or whose data were rebuilt; stripes
+	 * whose parity was not right */
+	uint64_t repaired;
 };
 
 /*

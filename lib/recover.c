@@ -221,6 +221,7 @@ static void mark_fixed(struct scan *s)
 	mark(s, PMEMFS_SB_REPLICA, 1);
 	mark(s, super_shard_header(&fs->sb, 0),
 	     fs->shards * (uint64_t)PMEMFS_SHARD_BLOCKS * fs->copies);
+	mark(s, super_parity_start(&fs->sb), super_parity_blocks(&fs->sb));
 	for (unsigned k = 0; k < fs->shards; k++)
 		mark_inode(s, fs->shard[k].table.inode);
 	scan_limits(s);

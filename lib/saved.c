@@ -54,6 +54,7 @@ static void store_block(struct pmemfs *fs, union saved_block *s, uint32_t magic,
 	s->free.next = put64(next);
 	s->free.sequence = put64(get64(fs->sb.sequence) + 1);
 	s->free.checksum = put64(block_sum(fs, s, block));
+	parity_forget(fs, block, 1);
 	media_copy(fs->media, block * PMEMFS_BLOCK_SIZE, s, sizeof(*s));
 }
 

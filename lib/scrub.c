@@ -8,12 +8,17 @@
  * inode's lock is held shared, and for no more than CHUNK blocks at a time, so that who writes
  * waits no longer for a scrub than for another reader. What comes and goes meanwhile is either
  * seen whole or not at all.
+ *
+ * Where there is parity, data that is damaged is rebuilt as by any reader, and when all files
+ * were seen each stripe's parity is compared with its members. Only then, for parity that is
+ * made anew takes what they hold for right.
  */
 #include <errno.h>
 
 #include "fs.h"
 
-#define CHUNK 256u /* blocks */
+#define CHUNK	256u	     /* blocks */
+#define STRIPES (1ull << 63) /* in `next`, where stripes come instead of inodes */
 
 static void damaged(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t ino, const char *what)
 {
@@ -58,6 +63,16 @@ static int scrub_log(struct pmemfs *fs, const struct inode *i, struct pmemfs_scr
 	return err;
 }
 
+/* Blocks that are as they should be have parity. */
+static void cover(struct pmemfs *fs, uint64_t block, uint64_t n, struct pmemfs_scrub *s)
+{
+	uint64_t adopted = 0;
+
+	if (fs->parity && !atomic_load(&fs->readonly) && !parity_covers(fs, block, n))
+		parity_adopt(fs, block, n, &adopted);
+	s->repaired += adopted != 0;
+}
+
 /* The written blocks from b on, CHUNK at most. *b is where to go on; 0: that was all. */
 static int scrub_blocks(struct pmemfs *fs, const struct inode *i, struct pmemfs_scrub *s,
 			uint64_t *b)
@@ -78,6 +93,8 @@ static int scrub_blocks(struct pmemfs *fs, const struct inode *i, struct pmemfs_
 		s->bytes += (end - from) * PMEMFS_BLOCK_SIZE;
 		if (file_verify(fs, i, r, from, MIN(end, stop)))
 			err = -EIO; /* it was reported; the others are looked at too */
+		else
+			cover(fs, range_block(r) + (from - r->start), MIN(end, stop) - from, s);
 		if (end < range_end(r))
 			return err;
 	}
@@ -161,6 +178,33 @@ static void scrub_limits(struct pmemfs *fs, struct pmemfs_scrub *s)
 	s->damaged += bad != 0;
 }
 
+static void scrub_stripe(struct pmemfs *fs, uint64_t stripe, struct pmemfs_scrub *s)
+{
+	int r = parity_check(fs, stripe);
+
+	s->bytes += (uint64_t)PMEMFS_STRIPE * PMEMFS_BLOCK_SIZE;
+	if (r <= 0 || atomic_load(&fs->readonly)) /* what cannot be read needs it as it is */
+		return;
+	r = parity_remake(fs, stripe);
+	fs_report(fs, r != 0, "the parity of blocks %llu to %llu was not theirs, and %s",
+		  (unsigned long long)stripe * PMEMFS_STRIPE,
+		  (unsigned long long)stripe * PMEMFS_STRIPE + PMEMFS_STRIPE - 1,
+		  r ? "cannot be made anew" : "is made anew");
+	s->repaired += !r;
+	s->damaged += r != 0;
+}
+
+/* After the inodes. 1: there are more stripes. */
+static int scrub_stripes(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t stop)
+{
+	uint64_t stripe = s->next & ~STRIPES;
+
+	for (; s->bytes < stop && stripe < parity_stripes(fs); stripe++)
+		scrub_stripe(fs, stripe, s);
+	s->next = stripe < parity_stripes(fs) ? STRIPES | stripe : 0;
+	return s->next != 0;
+}
+
 int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
 {
 	uint64_t stop = s->bytes + bytes;
@@ -170,15 +214,15 @@ int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
 		scrub_frame(fs, s);
 		scrub_limits(fs, s);
 	}
-	while (s->bytes < stop) {
+	while (s->bytes < stop && !(s->next & STRIPES)) {
 		uint64_t ino = itable_next_used(fs, s->next);
 
 		if (!ino) {
-			s->next = 0;
-			return 0;
+			s->next = STRIPES;
+			break;
 		}
 		s->next = ino + 1;
 		scrub_inode(fs, ino, s);
 	}
-	return 1;
+	return s->next & STRIPES ? scrub_stripes(fs, s, stop) : 1;
 }

@@ -46,12 +46,22 @@ static uint64_t shard_start_for(const struct pmemfs_super *sb, unsigned shards)
 	return headers + 1 <= PMEMFS_SB_REPLICA ? 1 : PMEMFS_SB_REPLICA + 1;
 }
 
-/* The header blocks leave room for something else. */
+static uint64_t parity_blocks_for(const struct pmemfs_super *sb, uint64_t blocks)
+{
+	uint64_t stripes = DIV_UP(blocks, PMEMFS_STRIPE);
+
+	return get64(sb->ro_compat) & PMEMFS_ROCOMPAT_PARITY
+		   ? DIV_UP(stripes, PMEMFS_PARITY_WORDS) + stripes
+		   : 0;
+}
+
+/* The fixed blocks leave room for something else. */
 static bool shards_fit(const struct pmemfs_super *sb, uint64_t blocks, unsigned shards)
 {
 	uint64_t end = shard_start_for(sb, shards) + shards * shard_blocks(sb);
+	uint64_t parity = parity_blocks_for(sb, blocks);
 
-	return end <= blocks / 2;
+	return (parity ? MAX(end, PMEMFS_SB_REPLICA + 1) + parity : end) <= blocks / 2;
 }
 
 uint64_t super_seed(const struct pmemfs_super *sb)
@@ -74,11 +84,24 @@ uint64_t super_shard_span(const struct pmemfs_super *sb)
 	return DIV_UP(get64(sb->blocks), get32(sb->shards));
 }
 
+uint64_t super_parity_start(const struct pmemfs_super *sb)
+{
+	return MAX(super_shard_header(sb, get32(sb->shards)), PMEMFS_SB_REPLICA + 1);
+}
+
+uint64_t super_parity_blocks(const struct pmemfs_super *sb)
+{
+	return parity_blocks_for(sb, get64(sb->blocks));
+}
+
 bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block)
 {
+	uint64_t parity = super_parity_start(sb);
+
 	return block == PMEMFS_SB_BLOCK || block == PMEMFS_SB_REPLICA ||
 	       (block >= get32(sb->shard_start) &&
-		block < super_shard_header(sb, get32(sb->shards)));
+		block < super_shard_header(sb, get32(sb->shards))) ||
+	       (block >= parity && block - parity < super_parity_blocks(sb));
 }
 
 uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard)
@@ -296,6 +319,7 @@ static void info_fill(struct pmemfs_info *ret, const struct pmemfs_super *sb, un
 	    .incompat = get64(sb->incompat),
 	    .ro_compat = get64(sb->ro_compat),
 	    .replica = super_copies(sb) == 2,
+	    .parity = get64(sb->ro_compat) & PMEMFS_ROCOMPAT_PARITY,
 	    .created = get64(sb->created),
 	    .mounted = get64(sb->mounted),
 	    .checked = get64(sb->checked),
@@ -377,6 +401,8 @@ static int super_make(const struct media *m, const struct pmemfs_format_options 
 		return -EINVAL;
 	if (o->replica)
 		sb.incompat = put64(PMEMFS_INCOMPAT_REPLICA);
+	if (o->parity)
+		sb.ro_compat = put64(PMEMFS_ROCOMPAT_PARITY);
 	shards = o->shards ? o->shards : default_shards(blocks);
 	if (shards > PMEMFS_MAX_SHARDS || !shards_fit(&sb, blocks, shards))
 		return -EINVAL;
@@ -406,6 +432,10 @@ static int super_make(const struct media *m, const struct pmemfs_format_options 
 /* The block at or after `block` that is neither reserved nor of the table block `used`. */
 static uint64_t next_free(const struct pmemfs_super *sb, uint64_t used, uint64_t block)
 {
+	uint64_t parity = super_parity_start(sb), blocks = super_parity_blocks(sb);
+
+	if (block >= parity && block - parity < blocks)
+		block = parity + blocks;
 	while (super_is_reserved(sb, block) || (used && block - used < super_copies(sb)))
 		block++;
 	return block;
@@ -414,7 +444,8 @@ static uint64_t next_free(const struct pmemfs_super *sb, uint64_t used, uint64_t
 /* Where the free space that `block` is in ends. */
 static uint64_t free_end(const struct pmemfs_super *sb, uint64_t used, uint64_t block)
 {
-	uint64_t wall[] = {get32(sb->shard_start), PMEMFS_SB_REPLICA, used};
+	uint64_t wall[] = {get32(sb->shard_start), PMEMFS_SB_REPLICA, used,
+			   super_parity_blocks(sb) ? super_parity_start(sb) : 0};
 	uint64_t end = get64(sb->blocks);
 
 	for (unsigned i = 0; i < ARRAY_LEN(wall); i++)
@@ -550,6 +581,10 @@ static int format_write(struct pmemfs *fs, const struct pmemfs_format_options *o
 	uint64_t root = first_pair(&fs->sb);
 	int r = super_destroy(fs->media);
 
+	/* else no word that is there verifies */
+	if (o->seed && super_parity_blocks(&fs->sb) && !r)
+		media_clear(fs->media, super_parity_start(&fs->sb) << PMEMFS_BLOCK_SHIFT,
+			    parity_stripes(fs) * 8);
 	for (unsigned i = 0; i < fs->shards && !r; i++)
 		r = write_shard(fs, i, i ? 0 : root);
 	if (!r)

@@ -125,6 +125,8 @@ static int end(struct pmemfs *fs, const char **ret_why)
 
 	fs->sb.state = put32(get32(fs->sb.state) | PMEMFS_STATE_CLEAN);
 	if (!err)
+		err = parity_flush(fs);
+	if (!err)
 		err = super_write(fs->media, &fs->sb);
 	if (!err)
 		err = media_sync(fs->media);

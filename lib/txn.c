@@ -230,7 +230,7 @@ static void store(struct txn *t, struct txn_part *p)
 void txn_store_data(struct pmemfs *fs, const struct txn_data *data, size_t n)
 {
 	for (size_t k = 0; k < n; k++)
-		media_copy(fs->media, data[k].off, data[k].src, data[k].len);
+		parity_copy(fs, data[k].off, data[k].src, data[k].len);
 }
 
 static int commit_one(struct txn *t, struct txn_part *p)

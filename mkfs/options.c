@@ -133,9 +133,14 @@ static int parse_features(char *list, struct pmemfs_format_options *ret)
 	char *save, *word;
 
 	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-		if (strcmp(word + (*word == '^'), "replica"))
+		bool on = *word != '^';
+
+		if (!strcmp(word + !on, "replica"))
+			ret->replica = on;
+		else if (!strcmp(word + !on, "parity"))
+			ret->parity = on;
+		else
 			return usage("--features knows no such feature", word);
-		ret->replica = *word != '^';
 	}
 	return 0;
 }

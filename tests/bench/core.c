@@ -25,6 +25,7 @@
 
 #include "pmemfs.h"
 
+#define LARGE	(1u << 20)
 #define BLOCK	4096u
 #define AREA	(64ull << 20) /* what is copied over in turns */
 #define ROUNDS	9
@@ -111,12 +112,13 @@ struct image {
 	struct pmemfs *fs;
 };
 
-static bool replica;
+static bool replica, parity;
 
 /* The filesystem leaves the last AREA of the medium to the bare copy. */
 static void image_make(struct image *m, uint64_t size)
 {
-	const struct pmemfs_format_options o = {.size = size, .replica = replica};
+	const struct pmemfs_format_options o = {
+	    .size = size, .replica = replica, .parity = parity};
 	const char *why = NULL;
 	int rc;
 
@@ -198,15 +200,27 @@ static double append(struct image *m, uint64_t ino, const void *buf, uint64_t op
 	return sum;
 }
 
+/* Overwrites of 1 MiB, as many bytes as ops blocks, in MiB a second. */
+static double large(struct image *m, uint64_t ino, const void *buf, uint64_t ops)
+{
+	uint64_t s = 1, n = ops * BLOCK / LARGE + 1;
+	double t = now();
+
+	for (uint64_t k = 0; k < n; k++)
+		MUST("write", pmemfs_write(m->fs, ino, next(&s) % (AREA / LARGE) * LARGE, buf,
+					   LARGE, 0));
+	return (double)(n * LARGE >> 20) / (now() - t);
+}
+
 static void bench_copies(const struct options *o)
 {
-	double bare[ROUNDS], over[ROUNDS], app[ROUNDS];
+	double bare[ROUNDS], over[ROUNDS], app[ROUNDS], big[ROUNDS];
 	double over_ratio[ROUNDS], app_ratio[ROUNDS];
 	struct image m;
 	uint64_t f, g;
-	char *buf = aligned_alloc(BLOCK, BLOCK);
+	char *buf = aligned_alloc(BLOCK, LARGE);
 
-	memset(buf, 0x5a, BLOCK);
+	memset(buf, 0x5a, LARGE);
 	image_make(&m, 512ull << 20);
 	f = make(&m, 1, "overwrite", S_IFREG | 0644);
 	g = make(&m, 1, "append", S_IFREG | 0644);
@@ -219,12 +233,14 @@ static void bench_copies(const struct options *o)
 		double b = bare_copy(&m, buf, o->ops);
 		double w = overwrite(&m, f, buf, o->ops);
 		double a = (double)o->ops / append(&m, g, buf, o->ops);
+		double l = large(&m, f, buf, o->ops);
 
 		if (r < 0) /* to warm up */
 			continue;
 		bare[r] = b;
 		over[r] = w;
 		app[r] = a;
+		big[r] = l;
 		over_ratio[r] = w / b;
 		app_ratio[r] = a / b;
 	}
@@ -235,6 +251,8 @@ static void bench_copies(const struct options *o)
 	report("overwrite_ratio", "  of the bare copy's rate", median(over_ratio, ROUNDS), "");
 	report("append_4k_per_s", "durable append of 4 KiB", median(app, ROUNDS), "/s");
 	report("append_ratio", "  of the bare copy's rate", median(app_ratio, ROUNDS), "");
+	report("overwrite_1m_mib_per_s", "durable overwrite of 1 MiB", median(big, ROUNDS),
+	       "MiB/s");
 }
 
 /* ---- names ---- */
@@ -356,6 +374,7 @@ static void bench_recovery(const struct options *o)
 	struct image m;
 
 	image_make(&m, (o->files * per_file * 5 / 4 + (64u << 20)) & ~(uint64_t)(BLOCK - 1));
+	madvise(m.mem, m.size, MADV_POPULATE_WRITE); /* faults would be most of the time */
 	before = own_memory();
 	filling = now();
 	fill(&m, o);
@@ -386,7 +405,7 @@ static void bench_recovery(const struct options *o)
 static void bench_mkfs(void)
 {
 	const uint64_t size = 1ull << 40;
-	const struct pmemfs_format_options o = {.replica = replica};
+	const struct pmemfs_format_options o = {.replica = replica, .parity = parity};
 	struct media_counts counts;
 	struct media *media;
 	double t;
@@ -409,21 +428,24 @@ static void bench_mkfs(void)
 
 static const char usage[] =
     "usage: core [--quick] [--json] [--ops N] [--names N] [--files N] "
-    "[--bytes N] [--replica]\n"
+    "[--bytes N] [--replica] [--parity]\n"
     "  --ops N    4 KiB copies in a round (16384)\n"
     "  --names N  files made and removed in a round (20000)\n"
     "  --files N  small files to be recovered (1000000: 5 GiB of memory)\n"
     "  --bytes N  in each of them (100)\n"
     "  --replica  with two copies of the metadata (mkfs -O replica)\n"
+    "  --parity   with parity of the data (mkfs -O parity)\n"
     "  --quick    only that it works: a little of everything\n"
     "  --json     one JSON object instead of a table\n";
 
 static struct options parse(int argc, char **argv)
 {
 	static const struct option long_options[] = {
-	    {"ops", 1, NULL, 'o'},     {"names", 1, NULL, 'n'}, {"files", 1, NULL, 'f'},
-	    {"bytes", 1, NULL, 'b'},   {"quick", 0, NULL, 'q'}, {"json", 0, NULL, 'j'},
-	    {"replica", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},	{0}};
+	    {"ops", 1, NULL, 'o'},     {"names", 1, NULL, 'n'},
+	    {"files", 1, NULL, 'f'},   {"bytes", 1, NULL, 'b'},
+	    {"quick", 0, NULL, 'q'},   {"json", 0, NULL, 'j'},
+	    {"replica", 0, NULL, 'r'}, {"parity", 0, NULL, 'p'},
+	    {"help", 0, NULL, 'h'},    {0}};
 	struct options o = {16384, 20000, 1000000, 100, false};
 	int c;
 
@@ -442,6 +464,8 @@ static struct options parse(int argc, char **argv)
 			o = (struct options){256, 500, 5000, o.bytes, o.json};
 		else if (c == 'r')
 			replica = true;
+		else if (c == 'p')
+			parity = true;
 		else if (c == 'j')
 			o.json = true;
 		else {

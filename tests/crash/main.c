@@ -30,16 +30,19 @@ struct options {
 
 static void usage(FILE *out)
 {
-	fprintf(out,
-		"usage: crash [--tier short|commit|long] [--plan short|commit|long]\n"
-		"             [--budget SECONDS] [--seed N]\n"
-		"             [--model strict|line|adversarial] [--depth 1|2] [--limit N]\n"
-		"             [--checks tree|fsck|use] [--fsck-every N] [--workers N] [--only "
-		"REGEX]\n"
-		"             [--failures DIR] [--replay FILE] [--mutate] [--golden] [--list]\n"
-		"\n"
-		"Explores crash states of pmemfs. A tier is a set of workloads that is always\n"
-		"run whole; random sequences follow until the budget is used.\n");
+	fprintf(
+	    out,
+	    "usage: crash [--tier short|commit|long] [--plan short|commit|long]\n"
+	    "             [--budget SECONDS] [--seed N]\n"
+	    "             [--model strict|line|adversarial] [--depth 1|2] [--limit N]\n"
+	    "             [--checks tree|fsck|use] [--fsck-every N] [--workers N] [--only "
+	    "REGEX]\n"
+	    "             [--parity] [--failures DIR] [--replay FILE] [--mutate]\n"
+	    "             [--golden] [--list]\n"
+	    "\n"
+	    "Explores crash states of pmemfs. A tier is a set of workloads that is always\n"
+	    "run whole; random sequences follow until the budget is used. With --parity all\n"
+	    "images have parity of file data.\n");
 }
 
 static int choice(const char *value, const char *const *names, unsigned n)
@@ -62,6 +65,9 @@ static void set_option(struct options *o, int c, const char *v)
 		break;
 	case 'P':
 		o->plan = (enum tier)choice(v, tier_names, TIERS);
+		break;
+	case 'Y':
+		trial_parity = true;
 		break;
 	case 'b':
 		o->budget = atof(v);
@@ -122,7 +128,8 @@ static void parse(struct options *o, int argc, char **argv)
 	    {"checks", 1, NULL, 'c'}, {"workers", 1, NULL, 'w'},  {"only", 1, NULL, 'o'},
 	    {"plan", 1, NULL, 'P'},   {"failures", 1, NULL, 'f'}, {"fsck-every", 1, NULL, 'F'},
 	    {"replay", 1, NULL, 'r'}, {"mutate", 0, NULL, 'M'},	  {"golden", 0, NULL, 'G'},
-	    {"list", 0, NULL, 'L'},   {"help", 0, NULL, 'h'},	  {NULL, 0, NULL, 0}};
+	    {"parity", 0, NULL, 'Y'}, {"list", 0, NULL, 'L'},	  {"help", 0, NULL, 'h'},
+	    {NULL, 0, NULL, 0}};
 	int c;
 	*o = (struct options){.run = run_defaults,
 			      .tier = TIER_COMMIT,

@@ -45,10 +45,15 @@ void trial_close(struct trial *t)
 	seen_close(&t->seen);
 }
 
+bool trial_parity;
+
 struct pmemfs_format_options trial_format_options(const struct start *s)
 {
-	struct pmemfs_format_options o = {
-	    .shards = s->shards, .replica = s->replica, .now = CRASH_EPOCH, .label = "crash"};
+	struct pmemfs_format_options o = {.shards = s->shards,
+					  .replica = s->replica,
+					  .parity = trial_parity,
+					  .now = CRASH_EPOCH,
+					  .label = "crash"};
 	memcpy(o.uuid, TRIAL_UUID, sizeof(o.uuid));
 	return o;
 }

@@ -94,6 +94,7 @@ int trial_end(struct trial *t, bool clean, bool judge);
 int trial_format(struct trial *t, const struct start *s, bool judge);
 
 /* The options every image is formatted with. */
+extern bool trial_parity; /* all images are made with parity; constant after starting */
 struct pmemfs_format_options trial_format_options(const struct start *s);
 /* Makes a start image of what live holds now; t was ended. Takes the model over. */
 int trial_save(struct trial *t, struct start *ret);

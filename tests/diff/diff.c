@@ -25,6 +25,7 @@ enum {
 	O_FILE,
 	O_SHARDS,
 	O_REPLICA,
+	O_PARITY,
 	O_MOUNT,
 	O_TMPFS,
 	O_REPLAY,
@@ -44,6 +45,7 @@ static const struct option options[] = {
     {"file-size", required_argument, NULL, O_FILE},
     {"shards", required_argument, NULL, O_SHARDS},
     {"replica", no_argument, NULL, O_REPLICA},
+    {"parity", no_argument, NULL, O_PARITY},
     {"mount", required_argument, NULL, O_MOUNT},
     {"tmpfs", required_argument, NULL, O_TMPFS},
     {"replay", required_argument, NULL, O_REPLAY},
@@ -66,6 +68,7 @@ static const char usage[] =
     "  --file-size BYTES  ordinary files stay about as small (256K); writes a quarter of it\n"
     "  --shards N         shards of the in-process image\n"
     "  --replica          with two copies of its metadata\n"
+    "  --parity           with parity of the data\n"
     "  --mount DIR        also in a new directory below DIR, on pmemfs\n"
     "  --tmpfs DIR        also in a new directory below DIR, on another filesystem\n"
     "  --no-core          not in-process\n"
@@ -137,6 +140,9 @@ static void take(struct args *a, int o, const char *arg)
 	case O_REPLICA:
 		c->replica = true;
 		break;
+	case O_PARITY:
+		c->parity = true;
+		break;
 	case O_MOUNT:
 		c->mount = arg;
 		break;
@@ -173,6 +179,8 @@ static void print_command(const struct args *a, size_t steps)
 		printf(" --shards %u", c->shards);
 	if (c->replica)
 		printf(" --replica");
+	if (c->parity)
+		printf(" --parity");
 	if (c->mount)
 		printf(" --mount %s", c->mount);
 	if (c->tmpfs)

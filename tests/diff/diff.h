@@ -19,6 +19,7 @@ struct config {
 	uint64_t image;	 /* bytes */
 	unsigned shards; /* 0: pmemfs chooses */
 	bool replica;
+	bool parity;
 	const char *mount;    /* directory on a pmemfs mount, or NULL */
 	const char *tmpfs;    /* directory on another filesystem, or NULL */
 	const char *sequence; /* file of operations instead of random ones, or NULL */

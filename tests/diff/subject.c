@@ -132,7 +132,8 @@ static int remount_core(struct subject *s, bool kill, char *why)
 
 struct subject *subject_new_core(const struct config *c)
 {
-	const struct pmemfs_format_options fo = {.shards = c->shards, .replica = c->replica};
+	const struct pmemfs_format_options fo = {
+	    .shards = c->shards, .replica = c->replica, .parity = c->parity};
 	struct subject *s = calloc(1, sizeof(*s));
 	struct pmemfs_statfs st;
 	char why[WHY_MAX];

@@ -755,6 +755,48 @@ static void data_poison(struct image *img)
 	image_poison(img, image_block_of(img, img->file, 7) * PMEMFS_BLOCK_SIZE);
 }
 
+/* ---- parity --------------------------------------------------------------------------- */
+
+/* Where the parity of a file's block stands, or its stripe's word. */
+static uint64_t parity_of(struct image *img, uint64_t fblock, bool word)
+{
+	const struct pmemfs_super *sb = image_super(img);
+	uint64_t stripes = DIV_UP(get64(sb->blocks), PMEMFS_STRIPE);
+	uint64_t stripe = image_block_of(img, img->file, fblock) / PMEMFS_STRIPE;
+	uint64_t start = super_parity_start(sb);
+
+	if (word)
+		return start * PMEMFS_BLOCK_SIZE + stripe * 8;
+	return (start + super_parity_blocks(sb) - stripes + stripe) * PMEMFS_BLOCK_SIZE;
+}
+
+static void parity_block(struct image *img)
+{
+	flip(img, parity_of(img, 3, false) + 1000);
+}
+
+static void parity_word(struct image *img)
+{
+	flip(img, parity_of(img, 40, true));
+}
+
+/* Of two stripes. */
+static void parity_data(struct image *img)
+{
+	flip(img, image_block_of(img, img->file, 3) * PMEMFS_BLOCK_SIZE + 9);
+	flip(img, image_block_of(img, img->file, 40) * PMEMFS_BLOCK_SIZE);
+}
+
+static void crash_parity(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+
+	for (unsigned k = 0; k < 100; k++) /* more than are open */
+		assert_int_equal(pmemfs_write(fs, img->file, k * 3000 % 290000, "new", 3, 0),
+				 3);
+	pmemfs_abandon(fs);
+}
+
 /* ---- no damage: what a crash leaves --------------------------------------------------- */
 
 static void crash(struct image *img)
@@ -883,7 +925,16 @@ const struct damage damages[] = {
 	{"data-end", data_end, {CHECK_DATA}, NEVER},
 	{"data-behind-end", data_behind_end, {0}, SAFE},
 	{"data-poison", data_poison, {CHECK_DATA_IO}, NEVER, .poison = true},
+	{"parity-data", parity_data, {CHECK_REBUILD, CHECK_REBUILD}, SAFE, .parity = true},
+	{"parity-data-end", data_end, {CHECK_REBUILD}, SAFE, .parity = true},
+	{"parity-data-behind-end", data_behind_end, {CHECK_PARITY}, SAFE, .parity = true},
+	{"parity-block", parity_block, {CHECK_PARITY}, SAFE, .parity = true},
+	{"parity-word", parity_word, {CHECK_UNCOVERED}, SAFE, .parity = true},
+	{"parity-too-much", data, {CHECK_DATA, CHECK_DATA, CHECK_PARITY}, NEVER,
+	 .second = {CHECK_DATA, CHECK_DATA}, .parity = true},
 	{"no-damage", NULL, {0}, SAFE},
+	{"parity-no-damage", NULL, {0}, SAFE, .parity = true},
+	{"crash-parity", crash_parity, {0}, SAFE, .parity = true},
 	{"crash", crash, {0}, SAFE},
 	{"crash-orphan", crash_orphan, {0}, SAFE},
 	{"crash-tail", crash_tail, {0}, SAFE},

@@ -19,6 +19,7 @@ struct damage {
 	unsigned yes[6];    /* of the first -y, where mending makes it more; all 0: the same */
 	unsigned second[6]; /* NEVER: of the second run; all 0: the same as of the first */
 	bool left;	    /* -p and -y say last that repairs were not made */
+	bool parity;	    /* the image has it */
 	bool poison;	    /* the memory must not be read without a guard */
 };
 

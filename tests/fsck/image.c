@@ -57,10 +57,14 @@ static void fill(struct image *img, struct pmemfs *fs)
 	}
 }
 
-void image_make(struct image *img)
+static void make_image(struct image *img, bool parity)
 {
-	struct pmemfs_format_options o = {
-	    .shards = IMAGE_SHARDS, .label = "fsck", .now = 1700000000, .uuid = {7}, .seed = 7};
+	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS,
+					  .label = "fsck",
+					  .now = 1700000000,
+					  .uuid = {7},
+					  .seed = 7,
+					  .parity = parity};
 	struct pmemfs *fs;
 
 	*img = (struct image){.size = IMAGE_SIZE};
@@ -72,6 +76,16 @@ void image_make(struct image *img)
 	fs = image_mount(img);
 	fill(img, fs);
 	image_unmount(fs);
+}
+
+void image_make(struct image *img)
+{
+	make_image(img, false);
+}
+
+void image_make_parity(struct image *img)
+{
+	make_image(img, true);
 }
 
 void image_free(struct image *img)

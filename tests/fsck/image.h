@@ -21,6 +21,7 @@ struct image {
 };
 
 void image_make(struct image *img);
+void image_make_parity(struct image *img); /* with parity of the data */
 void image_free(struct image *img);
 
 /* Mounts it; unmounts cleanly; drops it as a crash would. */

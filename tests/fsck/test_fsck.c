@@ -160,7 +160,10 @@ static void use(struct image *img)
 
 static void make_damaged(const struct damage *d, struct image *img)
 {
-	image_make(img);
+	if (d->parity)
+		image_make_parity(img);
+	else
+		image_make(img);
 	if (d->make)
 		d->make(img);
 }

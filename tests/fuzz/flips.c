@@ -10,7 +10,8 @@
  *
  * With replicas the same is done to one copy and to the other: the tree must be the same
  * without errors, and after fsck -y every byte of metadata what it was. With -w also to
- * both copies.
+ * both copies. With parity it is done to lines of file data too, and must be mended in the same
+ *way.
  *
  *	flips [-w] [-l LINES] [-s START] SEED|all
  */
@@ -150,7 +151,7 @@ static void try_places(const struct fuzz_seed *s, struct fuzz_image *i, size_t k
 	if (!change)
 		return;
 	try_change(s, i, &c, before);
-	if (!both || s->twin[k] <= s->line[k])
+	if (!both || s->twin[k] <= s->line[k]) /* it is the second, or parity's */
 		return;
 	c.places = 2;
 	c.twin = false;

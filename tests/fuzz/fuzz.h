@@ -25,7 +25,9 @@ struct fuzz_seed {
 	const char *name;
 	int fd; /* of the image */
 	uint64_t *line;
-	uint64_t *twin; /* of each line: the same in the other copy, 0: there is none */
+	/* of each line: the same in the other copy, 0: there is none; itself: of data that has
+	 * parity */
+	uint64_t *twin;
 	size_t lines;
 	struct fuzz_slot {
 		uint64_t ino, off;
@@ -41,7 +43,7 @@ struct fuzz_seed {
 	uint64_t *journal; /* byte offsets of its slots */
 };
 
-#define FUZZ_SEEDS 11
+#define FUZZ_SEEDS 12
 #define FUZZ_ALL   5 /* of them, the first: what flips and poison take for "all" */
 const struct fuzz_seed *fuzz_seeds(void); /* made at the first call */
 

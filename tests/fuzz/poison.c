@@ -7,7 +7,7 @@
  * unless it was met by writing.
  *
  * With replicas no poison in metadata that has a copy may be noticed by a reader or a
- * writer.
+ * writer; with parity, none in file data.
  *
  *	poison [-n PIECES] [-s START] SEED|all
  */
@@ -54,6 +54,16 @@ int __wrap_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t 
 		      uint64_t *ret)
 {
 	return poisoned(off, len) ? -EIO : __real_media_hash(m, off, len, seed, ret);
+}
+
+int __real_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
+		     size_t len);
+int __wrap_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
+		     size_t len);
+int __wrap_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
+		     size_t len)
+{
+	return poisoned(off, len) ? -EIO : __real_media_xor(m, off, dst, src, len);
 }
 
 /* ---- operations ---- */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Seed images: empty, or used a little or more; unmounted, left by a crash, or left by a crash
- * between a journal's commit and what it describes; without and with replicas. Which lines hold
- * metadata the media's hook says: those that were stored to in pieces of less than a block; and
- * the superblocks, the heads of all slots, the saved free list.
+ * between a journal's commit and what it describes; without and with replicas, one with parity.
+ * Which lines hold metadata the media's hook says: those that were stored to in pieces of less
+ * than a block; and the superblocks, the heads of all slots, the saved free list. With parity,
+ * lines of file data too.
  */
 #include <errno.h>
 #include <linux/falloc.h>
@@ -364,6 +365,45 @@ static void note_lasts(struct fuzz_seed *s)
 	fuzz_image_delete(image);
 }
 
+/* The first and the last whole line of a block of data: what is lost of it can be rebuilt. */
+static void note_data_block(uint64_t block, uint32_t valid)
+{
+	uint64_t line = block * (PMEMFS_BLOCK_SIZE / 64), last = line + valid / 64 - 1;
+
+	if (valid < 64)
+		return;
+	made.seen[line] = made.seen[last] = true;
+	made.twin[line] = line * 64;
+	made.twin[last] = last * 64;
+}
+
+static void note_data(const struct fuzz_seed *s)
+{
+	const struct pmemfs_options o = {.readonly = true};
+	struct range_cursor c;
+	enum log_end end;
+	struct media *m;
+	const char *why;
+	struct pmemfs *fs;
+
+	MUST(media_open_memory(made.image, FUZZ_SIZE, MEDIA_SHADOW, &m));
+	MUST(pmemfs_mount(m, &o, &fs, &why));
+	for (size_t k = 0; k < s->slots; k++) {
+		struct inode *i = inode_new(s->slot[k].ino, s->slot[k].off);
+		const struct range *r;
+
+		if (!inode_read(fs, i, true, &end) && !inode_is_internal(i))
+			for (r = rangemap_find(&i->extents, 0, &c); r;
+			     r = rangemap_next(&i->extents, &c))
+				for (uint64_t n = 0; n < r->len && !range_flags(r); n++)
+					note_data_block(range_block(r) + n,
+							data_valid(i->attr.size, r->start + n));
+		inode_delete(i);
+	}
+	pmemfs_abandon(fs);
+	media_close(m);
+}
+
 static void see_block(uint64_t block)
 {
 	const uint8_t *p = made.image + block * PMEMFS_BLOCK_SIZE;
@@ -407,7 +447,7 @@ static const struct kind {
 	const char *name;
 	void (*use)(void);
 	void (*last)(void); /* frozen when its journal record is durable */
-	bool crash, replica;
+	bool crash, replica, parity;
 } kinds[FUZZ_SEEDS] = {
     {"empty"},
     {"unmounted", use},
@@ -420,12 +460,13 @@ static const struct kind {
     {"journal-exchange", use, last_exchange, .crash = true},
     {"more", use_more},
     {"more-crashed", use_and_remove, .crash = true},
+    {"parity", use, .parity = true},
 };
 
 static void make_seed(struct fuzz_seed *s, const struct kind *k)
 {
 	const struct pmemfs_format_options format = {
-	    .shards = 2, .now = 1, .seed = 1, .replica = k->replica};
+	    .shards = 2, .now = 1, .seed = 1, .replica = k->replica, .parity = k->parity};
 
 	memset(&made, 0, sizeof(made));
 	made.image =
@@ -449,6 +490,8 @@ static void make_seed(struct fuzz_seed *s, const struct kind *k)
 		MUST(pmemfs_unmount(made.fs));
 	if (k->replica)
 		note_twins(s);
+	if (k->parity)
+		note_data(s);
 	note_lines(s);
 	s->name = k->name;
 	s->fd = k->last ? made.frozen : copy_image();

@@ -42,10 +42,15 @@ unsigned corefs_copies(void)
 	return getenv("PMEMFS_TEST_REPLICA") ? 2 : 1;
 }
 
+bool corefs_parity(void)
+{
+	return getenv("PMEMFS_TEST_PARITY");
+}
+
 void corefs_new(struct corefs *c, uint64_t size, unsigned shards)
 {
-	const struct pmemfs_format_options o = {.shards = shards,
-						.replica = corefs_copies() == 2};
+	const struct pmemfs_format_options o = {
+	    .shards = shards, .replica = corefs_copies() == 2, .parity = corefs_parity()};
 
 	c->size = size;
 	c->mem = mmap(NULL, size, PROT_READ | PROT_WRITE,

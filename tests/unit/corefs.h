@@ -22,6 +22,8 @@ struct corefs {
 /* Each test of the core runs with one copy of the metadata, and with two (the environment
  * says). */
 unsigned corefs_copies(void);
+/* And some of them with parity. */
+bool corefs_parity(void);
 /* Formats and mounts; shards 0: pmemfs chooses. */
 void corefs_new(struct corefs *c, uint64_t size, unsigned shards);
 /* Unmounts, checks, frees the memory. */

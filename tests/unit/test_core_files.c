@@ -456,6 +456,10 @@ static void damaged_data(void **state)
 	at = memmem(c->mem, c->size, want, 64);
 	assert_non_null(at);
 	at[5] ^= 0x10;
+	if (corefs_parity()) { /* nothing is lost */
+		expect_seed(c, f, 0, 4 * B, 77);
+		return;
+	}
 	assert_int_equal(pmemfs_read(c->fs, f, 2 * B, buf, B), -EIO);
 	assert_int_equal(pmemfs_read(c->fs, f, 2 * B + 100, buf, 1), -EIO);
 	assert_int_equal(pmemfs_read(c->fs, f, 0, buf, 2 * B), 2 * B);
