@@ -675,6 +675,31 @@ static void limits_shared(struct image *img)
 	image_unmount(fs);
 }
 
+/*
+ * Two head words that look good: the first copy's is an old one, whose log is still there and
+ * has room for the record of a repair (else that would state the log anew, as what the newer
+ * word names).
+ */
+static void limits_two_heads(struct image *img)
+{
+	const struct pmemfs_limit root = {put32(1), put32(0), put64(1)};
+	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS, .replica = true};
+	struct pmemfs *fs;
+	uint64_t slot;
+	le64 old;
+
+	assert_int_equal(pmemfs_format(img->m, &o), 0);
+	fs = image_mount(img);
+	assert_int_equal(pmemfs_quota_on(fs), 0);
+	assert_int_equal(file_put(fs, fs->quota.inode, 0, &root, sizeof(root)), 0);
+	assert_int_equal(inode_compact(fs, fs->quota.inode), 0);
+	slot = fs->quota.inode->slot;
+	memcpy(&old, img->mem + slot, sizeof(old));
+	assert_int_equal(inode_compact(fs, fs->quota.inode), 0);
+	image_unmount(fs);
+	memcpy(img->mem + slot, &old, sizeof(old));
+}
+
 /* The block of usage is the second of the chain. */
 static struct pmemfs_usage *usage_of(struct image *img, uint64_t *ret_block)
 {
@@ -970,6 +995,7 @@ const struct damage damages[] = {
 	{"limits-kind", limits_kind, {CHECK_LIMITS_KIND}, ASKED},
 	{"limits-data", limits_data, {CHECK_LIMIT_DATA}, ASKED},
 	{"limits-shared", limits_shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
+	{"limits-two-heads", limits_two_heads, {CHECK_COPY, CHECK_LIMIT}, ASKED},
 	{"limit-kind", limit_kind, {CHECK_LIMIT}, ASKED},
 	{"limit-root", limit_root, {CHECK_LIMIT}, ASKED},
 	{"limit-none", limit_none, {CHECK_LIMIT}, ASKED},
