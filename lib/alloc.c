@@ -56,12 +56,10 @@ void extvec_done(struct extvec *x)
  * when its log has doubled; until then its removals have taken less than n bytes, and the new
  * log takes less than n more.
  */
-uint64_t alloc_reserve(const struct pmemfs *fs)
+static uint64_t reserve_for(const struct pmemfs *fs, uint64_t bytes)
 {
-	int64_t bytes = atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed);
-
-	bytes = MAX(bytes, 0) + (int64_t)fs->shards * BATCH; /* what shards did not yet tell */
-	return 16 + fs->blocks / 1024 + (uint64_t)bytes * 2 * fs->copies / PMEMFS_BLOCK_SIZE;
+	bytes += (uint64_t)fs->shards * BATCH; /* what shards may not yet have told */
+	return 16 + fs->blocks / 1024 + bytes * 2 * fs->copies / PMEMFS_BLOCK_SIZE;
 }
 
 void alloc_count_dentries(struct pmemfs *fs, int64_t bytes)
@@ -80,6 +78,19 @@ uint64_t alloc_dentry_bytes(const struct pmemfs *fs)
 	for (unsigned k = 0; k < fs->shards; k++)
 		sum += atomic_load(&fs->shard[k].dentry_bytes);
 	return (uint64_t)MAX(sum, 0);
+}
+
+uint64_t alloc_reserve(const struct pmemfs *fs)
+{
+	return reserve_for(fs, alloc_dentry_bytes(fs));
+}
+
+/* The same, of what shards have told: reads nothing that others keep writing. */
+static uint64_t reserve_told(const struct pmemfs *fs)
+{
+	int64_t bytes = atomic_load_explicit(&fs->dentry_bytes, memory_order_relaxed);
+
+	return reserve_for(fs, (uint64_t)MAX(bytes, 0));
 }
 
 uint64_t alloc_free(const struct pmemfs *fs)
@@ -118,7 +129,7 @@ static uint64_t gather_credits(struct pmemfs *fs)
 static int claim(struct pmemfs *fs, uint64_t n, unsigned flags)
 {
 	_Atomic uint64_t *credit = &fs->shard[fs_home_shard(fs)].credit;
-	uint64_t keep = flags & ALLOC_RESERVE ? 0 : alloc_reserve(fs);
+	uint64_t keep = flags & ALLOC_RESERVE ? 0 : reserve_told(fs);
 
 	if (atomic_load(&fs->free) >= keep && take_count(credit, n, 0))
 		return 0;
