@@ -81,7 +81,7 @@ void parity_init(struct pmemfs *fs);
 void parity_done(struct pmemfs *fs); /* what was not flushed is left for recovery */
 /*
  * Stores data as media_copy does, and notes the change for the parity of its stripes. Whoever
- * stores owns the blocks. The fence is the caller's; parity asks for none.
+ * stores owns the blocks. The fence is the caller's; opening a stripe has one of its own.
  */
 void parity_copy(struct pmemfs *fs, uint64_t off, const void *src, size_t len);
 /* The blocks become metadata: from now on they may be stored to without a word. */
@@ -107,6 +107,9 @@ int parity_check(struct pmemfs *fs, uint64_t stripe);
  */
 int parity_remake(struct pmemfs *fs, uint64_t stripe);
 uint64_t parity_stripes(const struct pmemfs *fs);
+/* What a scrub remembers of a stripe between looking at it and looking again. */
+void parity_suspect(struct pmemfs *fs, uint64_t stripe, bool is);
+bool parity_is_suspect(const struct pmemfs *fs, uint64_t stripe);
 /* Brings all parity to the medium; durable on return. Others may store meanwhile. */
 int parity_flush(struct pmemfs *fs);
 /* After a crash: makes anew what was on its way. */

@@ -71,6 +71,7 @@ struct parity_set {
 struct parity {
 	uint64_t words, blocks; /* byte offsets */
 	uint64_t stripes;
+	_Atomic uint64_t *suspect; /* a bit for each stripe */
 	struct parity_set set[SETS];
 };
 
@@ -86,6 +87,7 @@ void parity_init(struct pmemfs *fs)
 		abort();
 	memset(p, 0, sizeof(*p));
 	p->stripes = DIV_UP(fs->blocks, PMEMFS_STRIPE);
+	p->suspect = xcalloc(p->stripes / 64 + 1, sizeof(p->suspect[0]));
 	p->words = super_parity_start(&fs->sb) * PMEMFS_BLOCK_SIZE;
 	p->blocks = p->words + (n - p->stripes) * PMEMFS_BLOCK_SIZE;
 	for (unsigned k = 0; k < SETS; k++) {
@@ -102,8 +104,24 @@ void parity_done(struct pmemfs *fs)
 		return;
 	for (unsigned k = 0; k < SETS; k++)
 		pthread_mutex_destroy(&fs->parity->set[k].lock);
+	free(fs->parity->suspect);
 	free(fs->parity);
 	fs->parity = NULL;
+}
+
+void parity_suspect(struct pmemfs *fs, uint64_t stripe, bool is)
+{
+	_Atomic uint64_t *word = &fs->parity->suspect[stripe / 64];
+
+	if (is)
+		atomic_fetch_or(word, 1ull << stripe % 64);
+	else
+		atomic_fetch_and(word, ~(1ull << stripe % 64));
+}
+
+bool parity_is_suspect(const struct pmemfs *fs, uint64_t stripe)
+{
+	return atomic_load(&fs->parity->suspect[stripe / 64]) >> stripe % 64 & 1;
 }
 
 uint64_t parity_stripes(const struct pmemfs *fs)

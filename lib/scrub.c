@@ -9,16 +9,19 @@
  * waits no longer for a scrub than for another reader. What comes and goes meanwhile is either
  * seen whole or not at all.
  *
- * Where there is parity, data that is damaged is rebuilt as by any reader, and when all files
- * were seen each stripe's parity is compared with its members. Only then, for parity that is
- * made anew takes what they hold for right.
+ * Where there is parity, data that is damaged is rebuilt as by any reader. Parity that is not
+ * that of its members before the files are seen, nor afterwards, is made anew: what they hold
+ * was verified between. If it was right before, a member may have rotted since: then it is left
+ * to the next scrub, which rebuilds that.
  */
 #include <errno.h>
 
 #include "fs.h"
 
-#define CHUNK	256u	     /* blocks */
-#define STRIPES (1ull << 63) /* in `next`, where stripes come instead of inodes */
+#define CHUNK 256u /* blocks */
+/* In `next`: stripes come instead of inodes, before them all or after them. */
+#define BEFORE (1ull << 62)
+#define AFTER  (1ull << 63)
 
 static void damaged(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t ino, const char *what)
 {
@@ -178,14 +181,10 @@ static void scrub_limits(struct pmemfs *fs, struct pmemfs_scrub *s)
 	s->damaged += bad != 0;
 }
 
-static void scrub_stripe(struct pmemfs *fs, uint64_t stripe, struct pmemfs_scrub *s)
+static void remake(struct pmemfs *fs, uint64_t stripe, struct pmemfs_scrub *s)
 {
-	int r = parity_check(fs, stripe);
+	int r = parity_remake(fs, stripe);
 
-	s->bytes += (uint64_t)PMEMFS_STRIPE * PMEMFS_BLOCK_SIZE;
-	if (r <= 0 || atomic_load(&fs->readonly)) /* what cannot be read needs it as it is */
-		return;
-	r = parity_remake(fs, stripe);
 	fs_report(fs, r != 0, "the parity of blocks %llu to %llu was not theirs, and %s",
 		  (unsigned long long)stripe * PMEMFS_STRIPE,
 		  (unsigned long long)stripe * PMEMFS_STRIPE + PMEMFS_STRIPE - 1,
@@ -194,15 +193,29 @@ static void scrub_stripe(struct pmemfs *fs, uint64_t stripe, struct pmemfs_scrub
 	s->damaged += r != 0;
 }
 
-/* After the inodes. 1: there are more stripes. */
-static int scrub_stripes(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t stop)
+static void scrub_stripe(struct pmemfs *fs, uint64_t stripe, bool before,
+			 struct pmemfs_scrub *s)
 {
-	uint64_t stripe = s->next & ~STRIPES;
+	bool wrong;
+
+	if (!before && !parity_is_suspect(fs, stripe))
+		return;
+	wrong = parity_check(fs, stripe) == 1; /* what cannot be read needs it as it is */
+	s->bytes += (uint64_t)PMEMFS_STRIPE * PMEMFS_BLOCK_SIZE;
+	parity_suspect(fs, stripe, before && wrong);
+	if (!before && wrong && !atomic_load(&fs->readonly))
+		remake(fs, stripe, s);
+}
+
+/* Goes on with stripes. When there are no more, `next` is `then`. */
+static void scrub_stripes(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t stop,
+			  uint64_t then)
+{
+	uint64_t phase = s->next & (BEFORE | AFTER), stripe = s->next & ~phase;
 
 	for (; s->bytes < stop && stripe < parity_stripes(fs); stripe++)
-		scrub_stripe(fs, stripe, s);
-	s->next = stripe < parity_stripes(fs) ? STRIPES | stripe : 0;
-	return s->next != 0;
+		scrub_stripe(fs, stripe, phase & BEFORE, s);
+	s->next = stripe < parity_stripes(fs) ? phase | stripe : then;
 }
 
 int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
@@ -210,19 +223,20 @@ int pmemfs_scrub(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t bytes)
 	uint64_t stop = s->bytes + bytes;
 
 	if (!s->next) {
-		*s = (struct pmemfs_scrub){.next = 1};
+		*s = (struct pmemfs_scrub){.next = BEFORE};
 		scrub_frame(fs, s);
 		scrub_limits(fs, s);
 	}
-	while (s->bytes < stop && !(s->next & STRIPES)) {
+	if (s->next & BEFORE)
+		scrub_stripes(fs, s, stop, PMEMFS_ROOT_INO);
+	while (s->bytes < stop && !(s->next & (BEFORE | AFTER))) {
 		uint64_t ino = itable_next_used(fs, s->next);
 
-		if (!ino) {
-			s->next = STRIPES;
-			break;
-		}
-		s->next = ino + 1;
-		scrub_inode(fs, ino, s);
+		s->next = ino ? ino + 1 : AFTER;
+		if (ino)
+			scrub_inode(fs, ino, s);
 	}
-	return s->next & STRIPES ? scrub_stripes(fs, s, stop) : 1;
+	if (s->next & AFTER)
+		scrub_stripes(fs, s, stop, 0);
+	return s->next != 0;
 }

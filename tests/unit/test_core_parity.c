@@ -6,6 +6,7 @@
  */
 #include "corefs.h"
 
+#include <limits.h>
 #include <pthread.h>
 
 #include "fs.h"
@@ -474,12 +475,51 @@ static void lost_parity(void **state)
 	lose_each(c, ino);
 }
 
+/* A scrub in steps, before one of which a bit of the medium flips. Returns their number. */
+static unsigned scrub_with_rot(struct corefs *c, uint64_t off, unsigned step)
+{
+	struct pmemfs_scrub s = {0};
+	unsigned n = 0;
+	int more;
+
+	do {
+		if (n++ == step)
+			*at(c, off) ^= 1;
+		more = pmemfs_scrub(c->fs, &s, 1);
+		assert_true(more >= 0);
+	} while (more);
+	return n;
+}
+
+/* Rot that comes while a scrub is under way, at any point of it, is not made part of parity. */
+static void rot_during_scrub(void **state)
+{
+	struct corefs *c = *state;
+	uint64_t ino = mk_file(c, ROOT, "f"), off;
+	struct content want;
+	unsigned n;
+
+	put_seed(c, ino, 0, 40 * BLOCK, 1);
+	want = content_of(c, ino);
+	off = place_of(c, ino, 5);
+	corefs_remount(c, true);
+	n = scrub_with_rot(c, off, UINT_MAX);
+	assert_true(n > 10);
+	for (unsigned step = 0; step < n; step++) {
+		scrub_with_rot(c, off, step);
+		expect_content(c, ino, &want);
+		expect_sound(c);
+	}
+	free(want.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CORE_TEST(each_block), CORE_TEST(each_range),  CORE_TEST(edits),
-	    CORE_TEST(recycled),   CORE_TEST(full_device), CORE_TEST(threads),
-	    CORE_TEST(too_much),   CORE_TEST(lost_parity), CORE_TEST(poisoned_member),
+	    CORE_TEST(each_block),	 CORE_TEST(each_range),	 CORE_TEST(edits),
+	    CORE_TEST(recycled),	 CORE_TEST(full_device), CORE_TEST(threads),
+	    CORE_TEST(too_much),	 CORE_TEST(lost_parity), CORE_TEST(poisoned_member),
+	    CORE_TEST(rot_during_scrub),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
