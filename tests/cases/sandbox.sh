@@ -175,6 +175,11 @@ cat >as_user <<'END'
 IMG=$T/user/img MNT=$T/user/mnt
 # What else is mounted now must not stay mounted for the sake of this namespace.
 findmnt -rno TARGET -t fuse.pmemfs | xargs -r umount -l 2>&1 || :
+# fusermount3 asks for the user's name.
+getent passwd 1001 >/dev/null || {
+	{ cat /etc/passwd; echo tester:x:1001:1001::/:/bin/sh; } >passwd
+	mount --bind passwd /etc/passwd
+}
 # The node as udev makes it.
 mkdir dev
 mount -t tmpfs none dev
