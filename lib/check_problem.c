@@ -55,8 +55,8 @@ static const struct row rows[] = {
 	 "Inode %i: a copy of its metadata (byte %o, block %b) is damaged, the other is good",
 	 "Restore it", true, BOOKS},
 	{CHECK_LOG_DAMAGED,
-	 "Inode %i: a record of its log (byte %o, block %b) is damaged, and was "
-	 "not the last",
+	 "Inode %i: a record of its log (byte %o, block %b) is damaged, later ones "
+	 "are good",
 	 "Cut the log there: later changes are lost", false, STRUCTURE},
 	{CHECK_LOG_SENSE,
 	 "Inode %i: the log is damaged behind byte %o (block %b): a record makes no "
