@@ -62,7 +62,7 @@ static inline le64 put64(uint64_t v)
 /* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) ---- */
 
 #define PMEMFS_MAGIC	  0x31303053464d4550ull /* "PEMFS001" on media */
-#define PMEMFS_VERSION	  4u
+#define PMEMFS_VERSION	  3u
 #define PMEMFS_SB_BLOCK	  0u
 #define PMEMFS_SB_REPLICA 511u
 #define PMEMFS_LABEL_MAX  32
@@ -177,10 +177,8 @@ struct pmemfs_slot {
  * A log is a row of records, each 8-aligned, starting in an area of the inode slot and going on
  * in segments of whole blocks, each named by the REC_LINK that ends the segment before. It ends
  * at the first 16 bytes that are zero. The checksum is XXH3-64 of the record from `len` on,
- * with a seed made from filesystem seed, inode number and log id, plus 1 if the state that the
- * record is part of goes on behind it; its bit 0 says that. So one store of the word ends it.
+ * with a seed made from filesystem UUID, inode number and log id.
  */
-#define REC_MORE 1ull /* in the checksum: a log that ends behind this record is damaged */
 struct pmemfs_rec {
 	le64 checksum;
 	le16 len; /* whole record, in units of 8 bytes, 2 or more */

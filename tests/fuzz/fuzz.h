@@ -33,15 +33,10 @@ struct fuzz_seed {
 		uint64_t ino, off;
 	} * slot;
 	size_t slots;
-	/*
-	 * Of a crashed one: what may be an append that was cut short: the journal, and the last
-	 * record of each log if it was appended. A link that was, if a word of it is zero, as
-	 * in one that is torn: any, if the last record is the only one behind it; else the word
-	 * that says where it leads.
-	 */
+	/* Of a crashed one: what may be an append that was cut short: the last record of each
+	 * log, links, the journal. */
 	struct fuzz_range {
 		uint64_t off, len;
-		bool link;
 	} * last;
 	size_t lasts;
 	unsigned shards, copies;
