@@ -155,7 +155,6 @@ struct check {
 	bool recount;	  /* what was saved at unmount is to be written anew */
 	uint64_t *owned;  /* a bit for each block */
 	uint64_t *shared; /* blocks with a second owner; NULL: none */
-	uint64_t *needed; /* stripes whose parity has what is still lost; NULL: none */
 	uint64_t used_blocks, inodes, dentry_bytes, written;
 	uint64_t data_done; /* blocks */
 	uint64_t agreed;    /* problems of passes 3 and 4 that are to be repaired */

@@ -37,18 +37,8 @@ static int rebuild(struct check *c, const struct inode *i, const struct range *r
 /* What could be rebuilt was not: the parity stays as it is. */
 static void keep_parity(struct check *c, const struct bad *b)
 {
-	if (!c->needed)
-		c->needed = xcalloc(parity_stripes(c->fs) / 64 + 1, sizeof(c->needed[0]));
-	for (uint64_t k = 0; k < b->len; k++) {
-		uint64_t stripe = (b->block + k) / PMEMFS_STRIPE;
-
-		c->needed[stripe / 64] |= 1ull << stripe % 64;
-	}
-}
-
-static bool is_needed(const struct check *c, uint64_t stripe)
-{
-	return c->needed && c->needed[stripe / 64] >> stripe % 64 & 1;
+	for (uint64_t k = 0; k < b->len; k++)
+		parity_mark(c->fs, (b->block + k) / PMEMFS_STRIPE, true);
 }
 
 static void repair_bad(struct check *c, const struct bad *b)
@@ -174,7 +164,8 @@ static int check_stripes(struct check *c)
 				    .num = k * PMEMFS_STRIPE,
 				    .want = (k + 1) * PMEMFS_STRIPE - 1};
 
-		if (is_needed(c, k) || parity_check(c->fs, k) <= 0 || !check_problem(c, &p))
+		if (parity_is_marked(c->fs, k) || parity_check(c->fs, k) <= 0 ||
+		    !check_problem(c, &p))
 			continue;
 		err = check_dirty(c);
 		if (!err && parity_remake(c->fs, k))

@@ -66,9 +66,8 @@ void check_map_free(struct check *c)
 	free(c->table);
 	free(c->owned);
 	free(c->shared);
-	free(c->needed);
 	c->table = NULL;
-	c->owned = c->shared = c->needed = NULL;
+	c->owned = c->shared = NULL;
 }
 
 static const struct check_run *find_run(const struct check_table *t, uint64_t block)

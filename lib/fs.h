@@ -107,9 +107,9 @@ int parity_check(struct pmemfs *fs, uint64_t stripe);
  */
 int parity_remake(struct pmemfs *fs, uint64_t stripe);
 uint64_t parity_stripes(const struct pmemfs *fs);
-/* What a scrub remembers of a stripe between looking at it and looking again. */
-void parity_suspect(struct pmemfs *fs, uint64_t stripe, bool is);
-bool parity_is_suspect(const struct pmemfs *fs, uint64_t stripe);
+/* A bit of each stripe for a scrub, or for fsck, between looking at it and looking again. */
+void parity_mark(struct pmemfs *fs, uint64_t stripe, bool is);
+bool parity_is_marked(const struct pmemfs *fs, uint64_t stripe);
 /* Brings all parity to the medium; durable on return. Others may store meanwhile. */
 int parity_flush(struct pmemfs *fs);
 /* After a crash: makes anew what was on its way. */
@@ -612,7 +612,6 @@ struct shard {
 		uint64_t off;
 		struct pmemfs *fs;
 	} journal[PMEMFS_JOURNAL_SLOTS];
-	/* Its threads write all over it: so that no other's lines are among them. */
 } __attribute__((aligned(64)));
 
 #define ICACHE_PARTS 64

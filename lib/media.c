@@ -98,20 +98,31 @@ int media_read(const struct media *m, uint64_t off, void *dst, size_t len)
 	return guard_read(dst, m->base + off, len);
 }
 
-/* The hash of a range that lies partly in copies. */
+/* A range that lies partly in copies, in one piece. The caller frees it. */
+static int read_shadowed(const struct media *m, uint64_t off, size_t len, void **ret)
+{
+	int r;
+
+	*ret = malloc(len);
+	if (!*ret)
+		return -ENOMEM;
+	r = media_shadow_read(m, off, *ret, len);
+	if (r)
+		free(*ret);
+	return r;
+}
+
 static int hash_shadowed(const struct media *m, uint64_t off, size_t len, uint64_t seed,
 			 uint64_t *ret)
 {
-	void *buf = malloc(len);
-	int r;
+	void *buf;
+	int r = read_shadowed(m, off, len, &buf);
 
-	if (!buf)
-		return -ENOMEM;
-	r = media_shadow_read(m, off, buf, len);
-	if (!r)
-		*ret = hash64(buf, len, seed);
+	if (r)
+		return r;
+	*ret = hash64(buf, len, seed);
 	free(buf);
-	return r;
+	return 0;
 }
 
 int media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed, uint64_t *ret)
@@ -123,20 +134,17 @@ int media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed, u
 	return guard_hash(m->base + off, len, seed, ret);
 }
 
-/* The same where the range lies partly in copies. */
 static int xor_shadowed(const struct media *m, uint64_t off, void *dst, const void *src,
 			size_t len)
 {
-	void *buf = malloc(len);
-	int r;
+	void *buf;
+	int r = read_shadowed(m, off, len, &buf);
 
-	if (!buf)
-		return -ENOMEM;
-	r = media_shadow_read(m, off, buf, len);
-	if (!r)
-		xor_into(dst, buf, src, len);
+	if (r)
+		return r;
+	xor_into(dst, buf, src, len);
 	free(buf);
-	return r;
+	return 0;
 }
 
 int media_xor(const struct media *m, uint64_t off, void *dst, const void *src, size_t len)

@@ -71,7 +71,7 @@ struct parity_set {
 struct parity {
 	uint64_t words, blocks; /* byte offsets */
 	uint64_t stripes;
-	_Atomic uint64_t *suspect; /* a bit for each stripe */
+	_Atomic uint64_t *marked; /* a bit for each stripe */
 	struct parity_set set[SETS];
 };
 
@@ -87,7 +87,7 @@ void parity_init(struct pmemfs *fs)
 		abort();
 	memset(p, 0, sizeof(*p));
 	p->stripes = DIV_UP(fs->blocks, PMEMFS_STRIPE);
-	p->suspect = xcalloc(p->stripes / 64 + 1, sizeof(p->suspect[0]));
+	p->marked = xcalloc(p->stripes / 64 + 1, sizeof(p->marked[0]));
 	p->words = super_parity_start(&fs->sb) * PMEMFS_BLOCK_SIZE;
 	p->blocks = p->words + (n - p->stripes) * PMEMFS_BLOCK_SIZE;
 	for (unsigned k = 0; k < SETS; k++) {
@@ -104,14 +104,14 @@ void parity_done(struct pmemfs *fs)
 		return;
 	for (unsigned k = 0; k < SETS; k++)
 		pthread_mutex_destroy(&fs->parity->set[k].lock);
-	free(fs->parity->suspect);
+	free(fs->parity->marked);
 	free(fs->parity);
 	fs->parity = NULL;
 }
 
-void parity_suspect(struct pmemfs *fs, uint64_t stripe, bool is)
+void parity_mark(struct pmemfs *fs, uint64_t stripe, bool is)
 {
-	_Atomic uint64_t *word = &fs->parity->suspect[stripe / 64];
+	_Atomic uint64_t *word = &fs->parity->marked[stripe / 64];
 
 	if (is)
 		atomic_fetch_or(word, 1ull << stripe % 64);
@@ -119,9 +119,9 @@ void parity_suspect(struct pmemfs *fs, uint64_t stripe, bool is)
 		atomic_fetch_and(word, ~(1ull << stripe % 64));
 }
 
-bool parity_is_suspect(const struct pmemfs *fs, uint64_t stripe)
+bool parity_is_marked(const struct pmemfs *fs, uint64_t stripe)
 {
-	return atomic_load(&fs->parity->suspect[stripe / 64]) >> stripe % 64 & 1;
+	return atomic_load(&fs->parity->marked[stripe / 64]) >> stripe % 64 & 1;
 }
 
 uint64_t parity_stripes(const struct pmemfs *fs)
@@ -170,7 +170,7 @@ static uint64_t word_make(const struct pmemfs *fs, uint64_t stripe, uint32_t mem
 	       (hash64(&bytes, sizeof(bytes), data_seed(fs, stripe)) & PMEMFS_PARITY_TAG_MASK);
 }
 
-/* The blocks of the stripe that are on the device and can hold data. */
+/* The blocks of the stripe that are on the device. */
 static uint32_t possible(const struct pmemfs *fs, uint64_t stripe)
 {
 	uint64_t left = fs->blocks - stripe * PMEMFS_STRIPE;

@@ -198,11 +198,11 @@ static void scrub_stripe(struct pmemfs *fs, uint64_t stripe, bool before,
 {
 	bool wrong;
 
-	if (!before && !parity_is_suspect(fs, stripe))
+	if (!before && !parity_is_marked(fs, stripe))
 		return;
 	wrong = parity_check(fs, stripe) == 1; /* what cannot be read needs it as it is */
 	s->bytes += (uint64_t)PMEMFS_STRIPE * PMEMFS_BLOCK_SIZE;
-	parity_suspect(fs, stripe, before && wrong);
+	parity_mark(fs, stripe, before && wrong);
 	if (!before && wrong && !atomic_load(&fs->readonly))
 		remake(fs, stripe, s);
 }

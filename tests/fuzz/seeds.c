@@ -284,16 +284,23 @@ static void note_twin(uint64_t off, uint64_t len, uint64_t mirror)
 	}
 }
 
-static void note_twins(const struct fuzz_seed *s)
+/* Mounts what was made, changing nothing of it. */
+static void mount_copy(struct media **m, struct pmemfs **fs)
 {
 	const struct pmemfs_options o = {.recovery_threads = 1, .readonly = true};
+	const char *why;
+
+	MUST(media_open_memory(made.image, FUZZ_SIZE, MEDIA_SHADOW, m));
+	MUST(pmemfs_mount(*m, &o, fs, &why));
+}
+
+static void note_twins(const struct fuzz_seed *s)
+{
 	enum log_end end;
 	struct media *m;
-	const char *why;
 	struct pmemfs *fs;
 
-	MUST(media_open_memory(made.image, FUZZ_SIZE, MEDIA_SHADOW, &m));
-	MUST(pmemfs_mount(m, &o, &fs, &why));
+	mount_copy(&m, &fs);
 	for (size_t k = 0; k < s->slots; k++) {
 		struct inode *i = inode_new(s->slot[k].ino, s->slot[k].off);
 
@@ -379,15 +386,12 @@ static void note_data_block(uint64_t block, uint32_t valid)
 
 static void note_data(const struct fuzz_seed *s)
 {
-	const struct pmemfs_options o = {.readonly = true};
 	struct range_cursor c;
 	enum log_end end;
 	struct media *m;
-	const char *why;
 	struct pmemfs *fs;
 
-	MUST(media_open_memory(made.image, FUZZ_SIZE, MEDIA_SHADOW, &m));
-	MUST(pmemfs_mount(m, &o, &fs, &why));
+	mount_copy(&m, &fs);
 	for (size_t k = 0; k < s->slots; k++) {
 		struct inode *i = inode_new(s->slot[k].ino, s->slot[k].off);
 		const struct range *r;
