@@ -25,6 +25,8 @@ struct subject {
 	struct media *media;
 	struct pmemfs_info info;
 	int calibration; /* what pmemfs_use_calibration said */
+	int bads;
+	uint64_t bad[PMEMFS_BAD_BLOCKS];
 };
 
 static int print_help(FILE *to, int code)
@@ -88,6 +90,13 @@ static void print_space(const struct pmemfs_info *i)
 	}
 	print_size("free space:", i->free_blocks * 4096);
 	printf("%-18s %" PRIu64 "\n", "inodes in use:", i->used_inodes);
+}
+
+static void print_bad(const struct subject *s)
+{
+	printf("%-18s %d%s", "bad blocks:", s->bads, s->bads ? ":" : "\n");
+	for (int k = 0; k < s->bads; k++)
+		printf(" %" PRIu64 "%s", s->bad[k], k + 1 < s->bads ? "" : "\n");
 }
 
 static const char *calibration_text(const struct subject *s)
@@ -162,6 +171,7 @@ static void print_text(const struct subject *s)
 	printf("%-18s %s\n", "state:", state_text(i));
 	printf("%-18s %s\n", "superblock:", super_text(i));
 	print_space(i);
+	print_bad(s);
 	print_time("made:", i->created);
 	print_time("last mounted:", i->mounted);
 	print_time("last checked:", i->checked);
@@ -241,6 +251,15 @@ static json_object *json_counters(const struct pmemfs_info *i)
 	return o;
 }
 
+static json_object *json_bad(const struct subject *s)
+{
+	json_object *all = json_object_new_array();
+
+	for (int k = 0; k < s->bads; k++)
+		json_object_array_add(all, json_object_new_uint64(s->bad[k]));
+	return all;
+}
+
 static void print_json(const struct subject *s)
 {
 	const struct pmemfs_info *i = &s->info;
@@ -263,6 +282,7 @@ static void print_json(const struct subject *s)
 	add_bool(o, "primary_ok", i->primary_ok);
 	add_bool(o, "replica_ok", i->replica_ok);
 	json_object_object_add(o, "at_unmount", json_counters(i));
+	json_object_object_add(o, "bad_blocks", json_bad(s));
 	add_signed(o, "created", i->created);
 	add_signed(o, "mounted", i->mounted);
 	add_signed(o, "checked", i->checked);
@@ -288,16 +308,18 @@ static int inspect(const char *device, bool json)
 		r = pmemfs_probe(s.media, &s.info, &why);
 	if (r == 0)
 		s.calibration = pmemfs_use_calibration(s.media);
+	if (r == 0)
+		r = s.bads = pmemfs_bad_blocks(s.media, s.bad);
 	if (r == -EINVAL && s.media && ident_find(s.media, other, sizeof(other)) > 0)
 		tool_error("%s holds %s, no pmemfs", device, other);
-	else if (r)
+	else if (r < 0)
 		tool_error("%s %s", device, why ? why : strerror(-r));
 	else if (json)
 		print_json(&s);
 	else
 		print_text(&s);
 	media_close(s.media);
-	return r ? TOOL_FAILED : TOOL_OK;
+	return r < 0 ? TOOL_FAILED : TOOL_OK;
 }
 
 int tool_info(int argc, char **argv)

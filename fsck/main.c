@@ -96,6 +96,7 @@ static int check(const struct fsck_options *o, struct media *m, const struct pme
 	struct pmemfs_check_options options = {
 	    .fix = o->fix,
 	    .force = o->force,
+	    .bad_blocks = o->bad_blocks,
 	    .problem = talk_problem,
 	    .progress = talk_progress,
 	    .arg = &talk,

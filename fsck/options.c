@@ -18,6 +18,7 @@ static const struct option longopts[] = {
     {"yes", no_argument, NULL, 'y'},
     {"preen", no_argument, NULL, 'p'},
     {"force", no_argument, NULL, 'f'},
+    {"bad-blocks", no_argument, NULL, 'c'},
     {"verbose", no_argument, NULL, 'v'},
     {"progress", required_argument, NULL, 'C'},
     {"backup", required_argument, NULL, 'b'},
@@ -28,7 +29,7 @@ static const struct option longopts[] = {
 };
 
 static const char help[] =
-    "Usage: fsck.pmemfs [-n|-y|-p|-a] [-f] [-v] [-C FD] [-b FILE] DEVICE-OR-IMAGE\n"
+    "Usage: fsck.pmemfs [-n|-y|-p|-a] [-f] [-c] [-v] [-C FD] [-b FILE] DEVICE-OR-IMAGE\n"
     "       fsck.pmemfs --undo=FILE DEVICE-OR-IMAGE\n"
     "Checks a pmemfs filesystem and repairs it. It must not be mounted.\n"
     "\n"
@@ -36,6 +37,7 @@ static const char help[] =
     "  -y, --yes          answer every question with yes\n"
     "  -p, -a, --preen    repair what is safe without asking\n"
     "  -f, --force        check although it is marked clean\n"
+    "  -c, --bad-blocks   read every block, and put the list of bad ones right\n"
     "  -v, --verbose      say more\n"
     "  -C, --progress=FD  write progress to this descriptor; 0: a bar on the terminal\n"
     "  -b, --backup=FILE  save to this new file what is changed, before it is\n"
@@ -89,6 +91,9 @@ static int parse_one(int c, struct fsck_options *o)
 	case 'f':
 		o->force = true;
 		return 0;
+	case 'c':
+		o->force = o->bad_blocks = true;
+		return 0;
 	case 'v':
 		o->verbose = true;
 		return 0;
@@ -123,7 +128,8 @@ int fsck_options_parse(int argc, char **argv, struct fsck_options *ret, int *ret
 	int c, r = 0;
 
 	*ret = (struct fsck_options){.fix = PMEMFS_FIX_ASK, .progress_fd = -1};
-	while (!r && (c = getopt_long(argc, argv, "nypafvC:b:rMTRst:Vh", longopts, NULL)) != -1)
+	while (!r &&
+	       (c = getopt_long(argc, argv, "nypafcvC:b:rMTRst:Vh", longopts, NULL)) != -1)
 		r = parse_one(c, ret);
 	if (!r && optind == argc)
 		r = usage("usage: a device or an image file must be named");

@@ -19,7 +19,7 @@ struct fsck_options {
 	const char *path;
 	enum pmemfs_fix fix;
 	bool mode_given; /* -n, -y, -p or -a */
-	bool force, verbose;
+	bool force, bad_blocks, verbose;
 	int progress_fd;    /* -1: not given; 0: a bar */
 	const char *backup; /* -b: the undo file to make; NULL: none */
 	const char *undo;   /* --undo: the one to put back */

@@ -176,7 +176,7 @@ static unsigned shard_of(const struct pmemfs *fs, uint64_t block)
 	return MIN(block / super_shard_span(&fs->sb), fs->shards - 1);
 }
 
-void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
+static void give(struct pmemfs *fs, uint64_t block, uint64_t n)
 {
 	uint64_t span = super_shard_span(&fs->sb);
 
@@ -191,6 +191,19 @@ void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
 		unclaim(fs, &fs->shard[i], part);
 		block += part;
 		n -= part;
+	}
+}
+
+void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
+{
+	uint64_t end = block + n;
+
+	while (block < end) {
+		uint64_t stop = bad_next(fs, block, end);
+
+		if (block < stop)
+			give(fs, block, stop - block);
+		block = stop + 1;
 	}
 }
 

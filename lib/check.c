@@ -115,9 +115,12 @@ static int run_passes(struct check *c)
 	check_progress(c, 2, 1, 1);
 	check_map_make(c);
 	check_progress(c, 3, 0, 1);
+	bad_load(c->fs);
+	check_bad_list(c);
 	r = check_inodes(c);
 	if (r)
 		return r;
+	check_bad_own(c);
 	check_progress(c, 4, 0, 1);
 	r = check_names(c);
 	if (r)
@@ -128,6 +131,8 @@ static int run_passes(struct check *c)
 		check_progress(c, 6, 0, 1);
 		r = check_data(c);
 	}
+	if (!r && c->o->bad_blocks)
+		check_bad_blocks(c);
 	return r ? r : check_repair(c);
 }
 

@@ -2,10 +2,10 @@
 /*
  * Inside of the checker (fsck): its problem table and what the passes share.
  *
- * Passes: 1 superblock, 2 journal, 3 inodes and their logs, 4 names, 5 blocks, 6 file data.
- * Each reads with the functions of the core that mount and recovery use. What passes 3 and 4
- * decide to repair is carried out after pass 4, by ordinary transactions, once it is known
- * which blocks are free.
+ * Passes: 1 superblock, 2 journal, 3 inodes and their logs, 4 names, 5 blocks, 6 file data, 7
+ * bad blocks, if that is asked for. Each reads with the functions of the core that mount and
+ * recovery use. What passes 3 and 4 decide to repair is carried out after pass 4, by ordinary
+ * transactions, once it is known which blocks are free.
  */
 #ifndef PMEMFS_CHECK_H
 #define PMEMFS_CHECK_H
@@ -43,6 +43,7 @@ enum check_code {
 	CHECK_LIMIT_DATA = 319,	   /* a block of it cannot be read */
 	CHECK_COPY = 320,	   /* one copy of a log or head word is damaged */
 	CHECK_NO_ROOT = 321,	   /* its slot is free */
+	CHECK_BAD_WORD = 322,	   /* an entry of the list of bad blocks is damaged */
 
 	CHECK_ROOT = 401,	   /* there is no usable root directory */
 	CHECK_DANGLING = 402,	   /* an entry names an inode that is not there */
@@ -70,6 +71,9 @@ enum check_code {
 	CHECK_REBUILD = 604,   /* as 601 and 602, and parity has what is lost */
 	CHECK_PARITY = 605,    /* the parity of a stripe is not that of its members */
 	CHECK_UNCOVERED = 606, /* blocks of a file have no parity */
+
+	CHECK_BAD_NEW = 701,  /* blocks cannot be read, and are not on the list */
+	CHECK_BAD_GOOD = 702, /* one is on the list, and can be read */
 
 	CHECK_REPAIR_FAILED = 901,
 	CHECK_REPAIRS_LEFT = 902, /* nothing was repaired, for want of knowing what is free */
@@ -118,7 +122,8 @@ struct check_table {
 enum fix_kind {		      /* in the order in which they are carried out */
 		FIX_RESERVED, /* clear the reserved bytes of the slot at `arg` */
 		FIX_HEADER, /* clear what stands beside the table inode in the block at `arg` */
-		FIX_TAIL,   /* clear what stands after the log's end, restore damaged copies */
+		FIX_BAD_LIST, /* store the list of bad blocks as it was understood */
+		FIX_TAIL, /* clear what stands after the log's end, restore damaged copies */
 		FIX_IN_PLACE = FIX_TAIL, /* up to here no space is needed */
 		FIX_RESTATE,		 /* write the log anew, with what is wrong corrected */
 		FIX_LIMIT,		 /* erase entry `arg` of the file of limits */
@@ -129,6 +134,7 @@ enum fix_kind {		      /* in the order in which they are carried out */
 		FIX_NLINK,	/* ino's link count is `arg` */
 		FIX_RECONNECT,	/* name it in lost+found */
 		FIX_FREE,	/* free the inode */
+		FIX_MOVE,	/* file block `arg` leaves a bad block */
 		FIX_KINDS,
 };
 struct fix {
@@ -155,6 +161,7 @@ struct check {
 	bool recount;	  /* what was saved at unmount is to be written anew */
 	uint64_t *owned;  /* a bit for each block */
 	uint64_t *shared; /* blocks with a second owner; NULL: none */
+	bool bad_own[PMEMFS_BAD_MAX]; /* bad blocks that nobody else owns */
 	uint64_t used_blocks, inodes, dentry_bytes, written;
 	uint64_t data_done; /* blocks */
 	uint64_t agreed;    /* problems of passes 3 and 4 that are to be repaired */
@@ -185,6 +192,7 @@ typedef int (*check_fn)(struct check *c, uint64_t ino, uint64_t slot, struct che
 int check_each(struct check *c, unsigned pass, check_fn fn);
 /* The blocks belong to somebody now. */
 void check_own(struct check *c, uint64_t block, uint64_t n);
+void check_disown(struct check *c, uint64_t block); /* its only owner gives it up */
 bool check_is_owned(const struct check *c, uint64_t block);
 /* The next run of blocks at or after *at that nobody owns. False: none. */
 bool check_next_free(const struct check *c, uint64_t *at, uint64_t *ret_n);
@@ -202,6 +210,10 @@ int check_inodes(struct check *c); /* check_inode.c */
 int check_limits_kind(struct check *c, const struct inode *i);
 void check_limits(struct check *c);
 void check_usage(struct check *c);
+/* check_bad.c: the list; its blocks that pass 3 saw no owner of; reads all blocks. */
+void check_bad_list(struct check *c);
+void check_bad_own(struct check *c);
+void check_bad_blocks(struct check *c);
 int check_names(struct check *c);  /* check_name.c */
 int check_blocks(struct check *c); /* check_block.c */
 int check_data(struct check *c);   /* check_data.c */
@@ -223,7 +235,7 @@ int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head);
 /* Bytes of the slots in a shard header's first block that are used. */
 static inline uint64_t check_header_used(unsigned shard)
 {
-	return (shard ? 1 : 2) * (uint64_t)PMEMFS_SLOT_SIZE;
+	return shard ? PMEMFS_SLOT_SIZE : PMEMFS_BLOCK_SIZE;
 }
 /* Carries out what was agreed to. */
 int check_repair(struct check *c);

@@ -41,17 +41,31 @@ static void keep_parity(struct check *c, const struct bad *b)
 		parity_mark(c->fs, (b->block + k) / PMEMFS_STRIPE, true);
 }
 
+/* The medium does not take block k of them: it goes elsewhere when all space is known. */
+static void move_later(struct check *c, const struct bad *b, uint64_t k, bool *moves)
+{
+	check_fix_later(c, FIX_MOVE, b->inode->ino, b->start + k);
+	c->fix[c->fixes - 1].quiet = *moves; /* the problem is one */
+	c->agreed += !*moves;
+	*moves = true;
+}
+
 static void repair_bad(struct check *c, const struct bad *b)
 {
 	int err = check_dirty(c), one;
+	bool moves = false;
 
 	for (uint64_t k = 0; k < b->len && b->code == CHECK_REBUILD; k++) {
 		one = rebuild(c, b->inode, b->range, b->start + k, true);
+		if (one && bad_next(c->fs, b->block + k, b->block + k + 1) == b->block + k) {
+			move_later(c, b, k, &moves);
+			one = 0;
+		}
 		err = err ? err : one;
 	}
 	if (b->code == CHECK_UNCOVERED)
 		parity_adopt(c->fs, b->block, b->len, NULL);
-	if (err && b->code == CHECK_REBUILD)
+	if ((err || moves) && b->code == CHECK_REBUILD)
 		keep_parity(c, b);
 	if (err)
 		check_repair_failed(c, &(struct fix){.ino = b->inode->ino}, err);

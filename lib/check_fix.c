@@ -162,6 +162,18 @@ static int fix_attr(struct check *c, uint64_t ino, unsigned mask, uint64_t value
 	return r;
 }
 
+static int fix_move(struct check *c, uint64_t ino, uint64_t b)
+{
+	struct inode *i;
+	int r = inode_open(c->fs, ino, true, &i);
+
+	if (r)
+		return r;
+	r = file_move_block(c->fs, i, b);
+	close_repaired(c, i);
+	return r;
+}
+
 /* The last reference to an inode without names frees it. */
 static int fix_free(struct check *c, uint64_t ino)
 {
@@ -342,6 +354,8 @@ static int apply_fix(struct check *c, const struct fix *f)
 		return media_fence(c->m);
 	case FIX_HEADER:
 		return fix_header(c, f->ino & ~PMEMFS_INO_TABLE, f->arg);
+	case FIX_BAD_LIST:
+		return bad_mend(c->fs);
 	case FIX_TAIL:
 		return fix_tail(c, f->ino);
 	case FIX_RESTATE:
@@ -361,6 +375,8 @@ static int apply_fix(struct check *c, const struct fix *f)
 		return fix_attr(c, f->ino, UP_NLINK, f->arg);
 	case FIX_FREE:
 		return fix_free(c, f->ino);
+	case FIX_MOVE:
+		return fix_move(c, f->ino, f->arg);
 	case FIX_KINDS:
 		break;
 	}

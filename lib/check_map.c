@@ -185,6 +185,12 @@ void check_own(struct check *c, uint64_t block, uint64_t n)
 	}
 }
 
+void check_disown(struct check *c, uint64_t block)
+{
+	c->owned[block / WORD] &= ~(1ull << block % WORD);
+	c->used_blocks--;
+}
+
 bool check_is_owned(const struct check *c, uint64_t block)
 {
 	return c->owned[block / WORD] >> block % WORD & 1;

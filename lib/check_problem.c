@@ -111,6 +111,9 @@ static const struct row rows[] = {
 	{CHECK_LIMIT_DATA,
 	 "Entries %n to %w of the quota limits cannot be read",
 	 "Drop these limits", false, BOOKS},
+	{CHECK_BAD_WORD,
+	 "Entry %n of the list of bad blocks (byte %o) is damaged",
+	 "Correct it", true, BOOKS},
 	{CHECK_ROOT,
 	 "The root directory is %s",
 	 NULL, false, STRUCTURE},
@@ -185,6 +188,12 @@ static const struct row rows[] = {
 	{CHECK_UNCOVERED,
 	 "Inode %i%p: file blocks %n to %w (on block %b) have no parity",
 	 "Add it", true, BOOKS},
+	{CHECK_BAD_NEW,
+	 "Blocks %n to %w cannot be read, and are not on the list of bad blocks",
+	 "Add them", true, BOOKS},
+	{CHECK_BAD_GOOD,
+	 "Block %n is on the list of bad blocks, but can be read",
+	 "Take it off", true, BOOKS},
 	{CHECK_REPAIR_FAILED,
 	 "Inode %i: it could not be repaired: %s",
 	 NULL, false, STRUCTURE},
@@ -358,7 +367,7 @@ void check_progress(struct check *c, unsigned pass, uint64_t done, uint64_t tota
 {
 	static const char *const what[] = {
 	    "",	     "superblock", "journal",	"inodes and their logs",
-	    "names", "blocks",	   "file data",
+	    "names", "blocks",	   "file data", "bad blocks",
 	};
 
 	if (c->o->progress)

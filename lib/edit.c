@@ -165,8 +165,17 @@ struct stretch {
 	uint64_t goal;	/* where these should begin; 0: anywhere */
 };
 
-static struct stretch look(const struct inode *i, uint64_t b, uint64_t max)
+/* They are where they belong, unless that is a bad block. */
+static struct stretch unwritten(const struct edit *ed, uint64_t block, uint64_t n)
 {
+	uint64_t bad = bad_next(ed->fs, block, block + n);
+
+	return bad > block ? (struct stretch){bad - block, block, 0} : (struct stretch){.n = 1};
+}
+
+static struct stretch look(const struct edit *ed, uint64_t b, uint64_t max)
+{
+	const struct inode *i = ed->inode;
 	struct range_cursor c;
 	const struct range *r = rangemap_find(&i->extents, b, &c);
 	struct stretch s = {.n = max};
@@ -174,8 +183,8 @@ static struct stretch look(const struct inode *i, uint64_t b, uint64_t max)
 	if (!r || r->start > b)
 		s.goal = goal_of(i, b);
 	else if (!is_written(r))
-		return (struct stretch){MIN(max, range_end(r) - b),
-					range_block(r) + (b - r->start), 0};
+		return unwritten(ed, range_block(r) + (b - r->start),
+				 MIN(max, range_end(r) - b));
 	for (; r && r->start < b + max; r = rangemap_next(&i->extents, &c)) {
 		if (!is_written(r)) {
 			s.n = r->start - b;
@@ -208,7 +217,7 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src)
 	int err = 0;
 
 	while (n && !err) {
-		struct stretch s = look(ed->inode, b, n);
+		struct stretch s = look(ed, b, n);
 
 		if (s.block)
 			store_run(ed, b, s.n, s.block, from);
@@ -294,12 +303,28 @@ int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const 
 		memset(bytes + from, 0, to - from);
 	if (r) {
 		block = range_block(r) + (b - r->start);
-		if (!is_written(r) || from >= old) { /* nothing reads what is stored to */
+		/* nothing reads what is stored to */
+		if ((!is_written(r) || from >= old) &&
+		    bad_next(ed->fs, block, block + 1) != block) {
 			store_block(ed, b, block, bytes, is_written(r) ? old : 0, valid);
 			return 0;
 		}
 	}
 	err = take_block(ed, b, &block);
+	if (!err)
+		store_block(ed, b, block, bytes, 0, valid);
+	return err;
+}
+
+int edit_move(struct edit *ed, uint64_t b)
+{
+	uint32_t valid = data_valid(ed->size, b);
+	char *bytes = partial_block(ed);
+	uint64_t block;
+	int err = file_read_block(ed->fs, ed->inode, b, valid, bytes);
+
+	if (!err)
+		err = take_block(ed, b, &block);
 	if (!err)
 		store_block(ed, b, block, bytes, 0, valid);
 	return err;

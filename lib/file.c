@@ -173,6 +173,19 @@ int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, 
 	return err;
 }
 
+int file_move_block(struct pmemfs *fs, struct inode *i, uint64_t b)
+{
+	struct edit ed;
+	int err;
+
+	edit_begin(&ed, fs, i, i->attr.size);
+	err = edit_move(&ed, b);
+	if (!err)
+		return edit_commit(&ed, 0, &i->attr, 0);
+	edit_abort(&ed);
+	return err;
+}
+
 /* ---- read ---- */
 
 struct iovs {
@@ -292,6 +305,10 @@ int file_rebuild(struct pmemfs *fs, const struct inode *i, const struct range *r
 			  "inode %llu: block %llu (of the device: %llu) fails its checksum",
 			  (unsigned long long)i->ino, (unsigned long long)b,
 			  (unsigned long long)w.block);
+	if (*ret_stored)
+		bad_forget(fs, w.block);
+	else if (store && (!err || error == -EIO))
+		bad_note(fs, w.block); /* a failure leaves it to the next reader */
 	return err ? -EIO : 0;
 }
 

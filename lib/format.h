@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The on-media format, version 2. lib/FORMAT.md explains every field and is changed in the same
+ * The on-media format, version 4. lib/FORMAT.md explains every field and is changed in the same
  * commit as this file.
  *
  * All integers are little-endian and wear a wrapper type, so that one cannot be used without
@@ -62,7 +62,7 @@ static inline le64 put64(uint64_t v)
 /* ---- superblock: block 0, replica in block 511 (2 MiB - 4 KiB) ---- */
 
 #define PMEMFS_MAGIC	  0x31303053464d4550ull /* "PEMFS001" on media */
-#define PMEMFS_VERSION	  3u
+#define PMEMFS_VERSION	  4u
 #define PMEMFS_SB_BLOCK	  0u
 #define PMEMFS_SB_REPLICA 511u
 #define PMEMFS_LABEL_MAX  32
@@ -150,7 +150,8 @@ struct pmemfs_super {
  * Slot i of a shard's inode table holds inode number 1 + i * shards + shard. The root directory
  * is inode 1: slot 0 of shard 0. The table itself is a file whose inode is slot 0 of the shard
  * header's first block, numbered PMEMFS_INO_TABLE | shard. Slot 1 of shard 0's is that of the
- * file of quota limits, PMEMFS_INO_QUOTA; free: there are no quotas.
+ * file of quota limits, PMEMFS_INO_QUOTA; free: there are no quotas. Behind it is the list of
+ * bad blocks.
  *
  * The head word is the only thing in a slot that is ever changed in place:
  *   bits 0-1   where the log starts: 0 = slot is free, 1 = area 0, 2 = area 1
@@ -170,6 +171,15 @@ struct pmemfs_slot {
 	le64 reserved; /* 0 */
 	uint8_t area[2][PMEMFS_AREA_SIZE];
 };
+
+/*
+ * The list of bad blocks: words in the rest of shard 0's table inode's block. 0: nothing. Else
+ * bits 20-63 are the block's number; bits 0-19 the low bits of XXH3-64 of the word with these
+ * bits 0, seeded with the filesystem and the word's index. One that fails it is nothing, too.
+ */
+#define PMEMFS_BAD_MAX	       ((PMEMFS_BLOCK_SIZE - 2 * PMEMFS_SLOT_SIZE) / 8)
+#define PMEMFS_BAD_TAG_MASK    0xfffffull
+#define PMEMFS_BAD_BLOCK_SHIFT 20
 
 /* ---- log records ---- */
 

@@ -65,6 +65,8 @@ bool super_is_reserved(const struct pmemfs_super *sb, uint64_t block);
 uint64_t super_table_slot(const struct pmemfs_super *sb, unsigned shard);
 /* Of the file of quota limits. */
 uint64_t super_quota_slot(const struct pmemfs_super *sb);
+/* Of the list of bad blocks. */
+uint64_t super_bad_list(const struct pmemfs_super *sb);
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot);
 
 /* Has the media copy as the superblock's table says; see pmemfs_use_calibration. (tune.c) */
@@ -115,6 +117,42 @@ int parity_flush(struct pmemfs *fs);
 /* After a crash: makes anew what was on its way. */
 void parity_recover(struct pmemfs *fs);
 
+/* ---- bad blocks (bad.c) ---- */
+
+struct bad_blocks {
+	pthread_mutex_t lock; /* a leaf; the list is stored under it */
+	_Atomic unsigned n;
+	uint64_t block[PMEMFS_BAD_MAX]; /* 0: the entry is free */
+};
+void bad_init(struct pmemfs *fs);
+void bad_done(struct pmemfs *fs);
+/* At mount: reads the list; what cannot be read, or does not verify, names nothing. */
+void bad_load(struct pmemfs *fs);
+/* Entry k of the list, as it stands on the medium. block 0: nothing. */
+uint64_t bad_word(const struct pmemfs *fs, unsigned k, uint64_t block);
+/* Entry k on the medium, in each copy that can be read, against what it is in DRAM. */
+enum bad_word_state {
+	BAD_WORD_RIGHT,
+	BAD_WORD_MISSING, /* nothing in one copy, as a crash may leave it */
+	BAD_WORD_DAMAGED,
+};
+enum bad_word_state bad_word_state(struct pmemfs *fs, unsigned k);
+/* Makes all entries so; durable on return. */
+int bad_mend(struct pmemfs *fs);
+/*
+ * The block, which is not free (its owner's lock is held, shared at least) or not yet known to
+ * be, goes on the list, or leaves it; durable on return. -ENOSPC: the list is full; -EROFS:
+ * nothing may be stored, or the block is one that has no owner. Fences what the thread stored.
+ */
+int bad_note(struct pmemfs *fs, uint64_t block);
+int bad_forget(struct pmemfs *fs, uint64_t block);
+/* The first bad block in [from, end), or end. Costs a load where there are none. */
+uint64_t bad_find(struct pmemfs *fs, uint64_t from, uint64_t end);
+#define bad_next(fs, from, end)                                             \
+	(unlikely(atomic_load_explicit(&(fs)->bad.n, memory_order_relaxed)) \
+	     ? bad_find(fs, from, end)                                      \
+	     : (end))
+
 /* ---- space (alloc.c) ---- */
 
 struct extvec {
@@ -138,6 +176,7 @@ int alloc_blocks(struct pmemfs *fs, uint64_t n, uint64_t goal, unsigned flags,
 		 struct extvec *ret);
 /* n blocks in one run, for anything but data of files. -ENOSPC. */
 int alloc_contig(struct pmemfs *fs, uint64_t n, unsigned flags, uint64_t *ret_block);
+/* But for bad ones, which nobody gets any more. */
 void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n);
 void free_runs(struct pmemfs *fs, const struct extvec *x);
 /* Adds free space at mount: not counted against anything. */
@@ -638,6 +677,7 @@ struct pmemfs {
 	_Atomic uint64_t free;	      /* see alloc.c; shards change it seldom */
 	_Atomic int64_t dentry_bytes; /* the same */
 	struct quota quota;
+	struct bad_blocks bad;
 	struct parity *parity; /* NULL: there is none */
 	struct pmemfs_options options;
 	struct pmemfs_super sb; /* constant but for the mutable part, at mount and unmount */
@@ -800,6 +840,8 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src);
 int edit_ahead(struct edit *ed, uint64_t b, uint64_t n, const void *src);
 /* Bytes [from, to) of block b take src (NULL: zeros). */
 int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src);
+/* Block b, which is written, goes elsewhere as it is. */
+int edit_move(struct edit *ed, uint64_t b);
 /* The block that holds the old end of the file: zeros up to the new one, or a new checksum. */
 int edit_old_end(struct edit *ed);
 /* Unmaps what is mapped in the blocks [b, end). */
@@ -815,6 +857,11 @@ int edit_commit(struct edit *ed, unsigned mask, const struct pmemfs_attr *attr, 
 void edit_abort(struct edit *ed);
 /* Writes bytes of a file that the caller has locked; 0 or a negative errno. (file.c) */
 int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, size_t size);
+/*
+ * Block b, which is written, goes elsewhere, by copy-on-write as any other change: a crash
+ * leaves it where it was or where it goes. The exclusive lock; nothing else changes.
+ */
+int file_move_block(struct pmemfs *fs, struct inode *i, uint64_t b);
 /* Checks blocks [b, end) of the written range r on the medium. -EIO, and it is reported. */
 int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 		uint64_t end);
@@ -827,8 +874,8 @@ int file_judge(struct pmemfs *fs, const struct inode *i, const struct range *r, 
 /*
  * Block b of the written range r cannot be read (error says why), or is not what it should be
  * (-EILSEQ): rebuilds it from parity in ret (4 KiB) and, with `store`, on the medium, if that
- * takes it (ret_stored). -EIO: it is lost. Either is reported. The inode's lock, shared at
- * least.
+ * takes it (ret_stored); else the block is bad, and goes on the list. -EIO: it is lost. Either
+ * is reported. The inode's lock, shared at least.
  */
 int file_rebuild(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 		 int error, bool store, void *ret, bool *ret_stored);

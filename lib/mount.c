@@ -97,6 +97,7 @@ struct pmemfs *fs_new(struct media *m, const struct pmemfs_super *sb,
 	pthread_mutex_init(&fs->rename, NULL);
 	icache_init(fs);
 	quota_init(fs);
+	bad_init(fs);
 	parity_init(fs);
 	atomic_store(&fs->readonly, o->readonly);
 	atomic_store(&fs->next_id, super_first_id(sb));
@@ -108,6 +109,7 @@ void fs_delete(struct pmemfs *fs)
 	icache_drop(fs, NULL);
 	icache_done(fs);
 	quota_done(fs);
+	bad_done(fs);
 	parity_done(fs);
 	for (unsigned k = 0; k < fs->shards; k++) {
 		struct shard *s = &fs->shard[k];
@@ -131,6 +133,13 @@ static int load(struct pmemfs *fs, const char **ret_why)
 	uint64_t replayed = 0;
 	int err = 0;
 
+	bad_load(fs);
+	if (!fs->was_clean) {
+		*ret_why = "does not take back its list of bad blocks: the device fails";
+		err = bad_mend(fs);
+		if (err)
+			return err;
+	}
 	*ret_why = "has a damaged inode table: run fsck.pmemfs";
 	for (unsigned k = 0; k < fs->shards && !err; k++)
 		err = itable_load(fs, k);

@@ -102,6 +102,13 @@ struct pmemfs_info {
  */
 int pmemfs_probe(struct media *m, struct pmemfs_info *ret, const char **ret_why);
 
+/*
+ * The list of bad blocks, ascending; PMEMFS_BAD_BLOCKS at most. Their number, or an error of
+ * pmemfs_probe.
+ */
+#define PMEMFS_BAD_BLOCKS 384u
+int pmemfs_bad_blocks(struct media *m, uint64_t ret[PMEMFS_BAD_BLOCKS]);
+
 /* ---- store kernels ---- */
 
 struct calibrate_result;
@@ -362,6 +369,7 @@ struct pmemfs_check_options {
 	enum pmemfs_fix fix; /* NONE: m should be open with MEDIA_SHADOW */
 	bool force;	     /* check although it is clean */
 	bool no_data;	     /* leave the checksums of file data out */
+	bool bad_blocks;     /* read every block, and put the list of bad ones right */
 	/* A problem, in words, with its number; returns whether to fix it (FIX_ASK). */
 	bool (*problem)(void *arg, unsigned code, const char *message, bool fixable);
 	void (*progress)(void *arg, unsigned pass, const char *what, uint64_t done,

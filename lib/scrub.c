@@ -43,7 +43,31 @@ static int restore(struct pmemfs *fs, const struct inode *i, struct log *l,
 	return log_mend(fs, l);
 }
 
-/* The log as it stands on the medium must be what was read or written. Under the lock. */
+/* Was it restored? A block of a segment that does not take its content back is bad. */
+static bool is_restored(struct pmemfs *fs, const struct inode *i)
+{
+	bool restored = true;
+	enum log_end end;
+	struct log l;
+
+	if (!log_walk(fs, i->ino, i->slot, i->log.head, true, NULL, NULL, &l, &end))
+		for (size_t k = 0; k < l.fixes; k++) {
+			uint64_t slot = l.fix[k].to / PMEMFS_BLOCK_SIZE * PMEMFS_BLOCK_SIZE;
+
+			if (i->slot - slot < PMEMFS_BLOCK_SIZE ||
+			    i->slot + fs->mirror - slot < PMEMFS_BLOCK_SIZE)
+				continue;
+			bad_note(fs, slot / PMEMFS_BLOCK_SIZE);
+			restored = false;
+		}
+	log_free(&l);
+	return restored;
+}
+
+/*
+ * The log as it stands on the medium must be what was read or written. Under the lock. 1: it is
+ * to be stated anew, elsewhere.
+ */
 static int scrub_log(struct pmemfs *fs, const struct inode *i, struct pmemfs_scrub *s)
 {
 	enum log_end end;
@@ -59,8 +83,11 @@ static int scrub_log(struct pmemfs *fs, const struct inode *i, struct pmemfs_scr
 		err = log_note_tail(fs, &l);
 	if (!err)
 		log_note_heads(fs, i->slot, &l);
-	if (!err && l.fixes)
+	if (!err && l.fixes) {
 		err = restore(fs, i, &l, s);
+		if (!err && !is_restored(fs, i))
+			err = 1;
+	}
 	s->bytes += l.bytes * fs->copies;
 	log_free(&l);
 	return err;
@@ -106,10 +133,79 @@ static int scrub_blocks(struct pmemfs *fs, const struct inode *i, struct pmemfs_
 	return err;
 }
 
+/* Not 0: there is damage, and it was reported; or -ESTALE. */
+static int scrub_data(struct pmemfs *fs, struct inode *i, struct pmemfs_scrub *s)
+{
+	uint64_t b = 0;
+	int bad = 0;
+
+	do {
+		int err = inode_lock(i, false);
+
+		if (err)
+			return bad;
+		bad |= S_ISREG(i->attr.mode) ? scrub_blocks(fs, i, s, &b) : 0;
+		inode_unlock(i);
+	} while (b);
+	return bad;
+}
+
+/* File blocks of i on bad blocks of the device, at most max. */
+static unsigned find_bad(struct pmemfs *fs, const struct inode *i, uint64_t *ret, unsigned max)
+{
+	uint64_t stop = DIV_UP(i->attr.size, PMEMFS_BLOCK_SIZE);
+	struct range_cursor c;
+	unsigned n = 0;
+
+	for (const struct range *r = rangemap_find(&i->extents, 0, &c); r && r->start < stop;
+	     r = rangemap_next(&i->extents, &c)) {
+		uint64_t first = range_block(r);
+		uint64_t end = first + MIN(range_end(r), stop) - r->start;
+
+		for (uint64_t k = bad_next(fs, first, end);
+		     k < end && n < max && !range_flags(r); k = bad_next(fs, k + 1, end))
+			ret[n++] = r->start + (k - first);
+	}
+	return n;
+}
+
+/* What parity has of bad blocks goes elsewhere. True: something did. */
+static bool move_bad(struct pmemfs *fs, struct inode *i, struct pmemfs_scrub *s)
+{
+	uint64_t b[PMEMFS_BAD_MAX];
+	bool moved = false;
+	unsigned n;
+
+	if (!fs->parity || atomic_load(&fs->readonly) || inode_lock(i, true))
+		return false;
+	n = find_bad(fs, i, b, PMEMFS_BAD_MAX);
+	for (unsigned k = 0; k < n; k++) {
+		if (file_move_block(fs, i, b[k]))
+			continue;
+		fs_report(fs, 1, "inode %llu: block %llu left a bad block of the device",
+			  (unsigned long long)i->ino, (unsigned long long)b[k]);
+		s->repaired++;
+		moved = true;
+	}
+	inode_unlock(i);
+	return moved;
+}
+
+/* The log leaves a bad block: as when it is compacted. */
+static int move_log(struct pmemfs *fs, struct inode *i)
+{
+	int err = inode_lock(i, true);
+
+	if (!err) {
+		err = inode_compact(fs, i);
+		inode_unlock(i);
+	}
+	return err;
+}
+
 static void scrub_inode(struct pmemfs *fs, uint64_t ino, struct pmemfs_scrub *s)
 {
 	struct inode *i;
-	uint64_t b = 0;
 	int err = inode_get(fs, ino, &i), bad = 0;
 
 	if (err == -EIO) /* and was reported */
@@ -119,20 +215,24 @@ static void scrub_inode(struct pmemfs *fs, uint64_t ino, struct pmemfs_scrub *s)
 	s->inodes++;
 	err = inode_lock(i, false);
 	if (!err) {
-		if (scrub_log(fs, i, s))
+		err = scrub_log(fs, i, s);
+		inode_unlock(i);
+		if (err < 0 || (err && move_log(fs, i)))
 			damaged(fs, s, ino, "its log is damaged");
-		inode_unlock(i);
+		bad = scrub_data(fs, i, s);
+		if (bad && move_bad(fs, i, s))
+			bad = scrub_data(fs, i, s);
 	}
-	do {
-		if (!err)
-			err = inode_lock(i, false);
-		if (err)
-			break;
-		bad |= S_ISREG(i->attr.mode) ? scrub_blocks(fs, i, s, &b) : 0;
-		inode_unlock(i);
-	} while (b);
 	s->damaged += bad != 0;
 	inode_put(fs, i, 1);
+}
+
+/* Of an inode that nobody can open; its lock is held. */
+static int scrub_inner(struct pmemfs *fs, struct inode *i, struct pmemfs_scrub *s)
+{
+	int err = scrub_log(fs, i, s);
+
+	return err > 0 ? inode_compact(fs, i) : err;
 }
 
 /* What is not an inode that somebody could open. */
@@ -153,7 +253,7 @@ static void scrub_frame(struct pmemfs *fs, struct pmemfs_scrub *s)
 		int err;
 
 		pthread_mutex_lock(&t->lock);
-		err = scrub_log(fs, t->inode, s);
+		err = scrub_inner(fs, t->inode, s);
 		pthread_mutex_unlock(&t->lock);
 		if (err)
 			damaged(fs, s, PMEMFS_INO_TABLE | k,
@@ -170,7 +270,7 @@ static void scrub_limits(struct pmemfs *fs, struct pmemfs_scrub *s)
 
 	pthread_mutex_lock(&q->lock);
 	if (q->inode) {
-		if (scrub_log(fs, q->inode, s))
+		if (scrub_inner(fs, q->inode, s))
 			damaged(fs, s, PMEMFS_INO_QUOTA,
 				"the log of the limits of quotas is damaged");
 		do

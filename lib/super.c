@@ -114,6 +114,11 @@ uint64_t super_quota_slot(const struct pmemfs_super *sb)
 	return super_table_slot(sb, 0) + PMEMFS_SLOT_SIZE;
 }
 
+uint64_t super_bad_list(const struct pmemfs_super *sb)
+{
+	return super_table_slot(sb, 0) + 2 * PMEMFS_SLOT_SIZE;
+}
+
 uint64_t super_journal_slot(const struct pmemfs_super *sb, unsigned shard, unsigned slot)
 {
 	return (super_shard_header(sb, shard) + (1 + slot) * super_copies(sb))

@@ -34,6 +34,13 @@ fsck_is 0 "clean"
 fsck_is 0 "." -n
 fsck_is 0 "." -f
 fsck_is 0 "." -f -y
+fsck_is 0 "Pass 7" -c -v -n
+fsck_is 0 "." -c -p
+flip $((4096 + 1024 + 8 * 5)) # an entry of the list of bad blocks
+fsck_is 4 "Entry 5 of the list of bad blocks" -n -f
+fsck_is 1 "." -p -f
+fsck_is 0 "." -c -y
+restore
 fsck_is 0 "." -p
 fsck_is 0 "." -a
 fsck_is 0 "(files|directories|blocks)" -n -f -v

@@ -5,6 +5,8 @@ make_fs 64M -L name-of-it
 "$PMEMFS" info -j "$IMG" | jq -e . >/dev/null || die "not JSON"
 expect_match "$("$PMEMFS" info "$IMG")" "name-of-it"
 expect_equal "$(info label)" name-of-it
+expect_equal "$("$PMEMFS" info -j "$IMG" | jq -c .bad_blocks)" "[]"
+expect_match "$("$PMEMFS" info "$IMG")" "bad blocks: +0"
 expect_equal "$(info clean)" true
 mount_fs
 echo x >"$MNT/f"

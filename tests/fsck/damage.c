@@ -576,6 +576,92 @@ static void quota_unreachable(struct image *img)
 	unreachable(img);
 }
 
+/* Lists two blocks of a file as bad. */
+static uint64_t list_bad(struct image *img)
+{
+	uint64_t block = image_block_of(img, img->file, 0);
+	struct pmemfs *fs = image_mount(img);
+
+	assert_int_equal(bad_note(fs, block), 0);
+	assert_int_equal(bad_note(fs, block + 1), 0);
+	image_unmount(fs);
+	return super_bad_list(image_super(img));
+}
+
+static void bad_listed(struct image *img)
+{
+	list_bad(img);
+}
+
+static void bad_free_word(struct image *img)
+{
+	flip(img, list_bad(img) + 8 * 5 + 4);
+}
+
+static void bad_entry(struct image *img)
+{
+	flip(img, list_bad(img) + 3);
+}
+
+static void bad_twice(struct image *img)
+{
+	uint64_t off = list_bad(img);
+	struct pmemfs *fs = image_mount(img);
+	uint64_t word = bad_word(fs, 7, fs->bad.block[1]);
+
+	image_unmount(fs);
+	memcpy(img->mem + off + 8 * 7, &word, 8);
+}
+
+/* One that has no owner: no block of the filesystem, or one of the superblock's. */
+static void bad_reserved(struct image *img)
+{
+	uint64_t off = list_bad(img);
+	struct pmemfs *fs = image_mount(img);
+	uint64_t word[2] = {bad_word(fs, 2, PMEMFS_SB_REPLICA), bad_word(fs, 3, fs->blocks)};
+
+	image_unmount(fs);
+	memcpy(img->mem + off + 8 * 2, word, sizeof(word));
+}
+
+/* The saved list of free blocks has it. */
+static void bad_saved(struct image *img)
+{
+	uint64_t off = list_bad(img);
+	struct pmemfs *fs = image_look(img);
+	uint64_t word = bad_word(fs, 2, img->size / PMEMFS_BLOCK_SIZE - 2);
+
+	fs_delete(fs);
+	memcpy(img->mem + off + 8 * 2, &word, sizeof(word));
+}
+
+static void bad_one_copy_left(struct image *img, bool crash)
+{
+	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS, .replica = true};
+	struct pmemfs *fs;
+	uint64_t block;
+
+	assert_int_equal(pmemfs_format(img->m, &o), 0);
+	fs = image_mount(img);
+	assert_int_equal(alloc_contig(fs, 1, 0, &block), 0); /* and nobody has it */
+	assert_int_equal(bad_note(fs, block), 0);
+	if (crash)
+		pmemfs_abandon(fs);
+	else
+		image_unmount(fs);
+	memset(img->mem + super_bad_list(image_super(img)), 0, 8);
+}
+
+static void bad_one_copy(struct image *img)
+{
+	bad_one_copy_left(img, false);
+}
+
+static void crash_bad_one_copy(struct image *img)
+{
+	bad_one_copy_left(img, true);
+}
+
 static void limits_head(struct image *img)
 {
 	quotas_are_on(img);
@@ -914,6 +1000,14 @@ const struct damage damages[] = {
 	 {CHECK_DANGLING, CHECK_REMOVED_NAMED, CHECK_PARENT}, ASKED},
 	{"removed-but-full-more", removed_full_more, {CHECK_DANGLING, CHECK_UNREACHABLE}, ASKED},
 	{"shared-block", shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
+	{"bad-listed", bad_listed, {0}, SAFE},
+	{"bad-free-word", bad_free_word, {CHECK_BAD_WORD}, SAFE},
+	{"bad-entry", bad_entry, {CHECK_BAD_WORD}, SAFE},
+	{"bad-twice", bad_twice, {CHECK_BAD_WORD}, SAFE},
+	{"bad-reserved", bad_reserved, {CHECK_BAD_WORD, CHECK_BAD_WORD}, SAFE},
+	{"bad-saved", bad_saved, {CHECK_FREE_COUNT}, SAFE},
+	{"bad-one-copy", bad_one_copy, {CHECK_BAD_WORD}, SAFE},
+	{"crash-bad-one-copy", crash_bad_one_copy, {0}, SAFE},
 	{"saved-list", saved_list, {CHECK_SAVED_LIST}, SAFE},
 	{"saved-leak", saved_leak, {CHECK_SAVED_LEAK, CHECK_FREE_COUNT}, SAFE},
 	{"saved-used", saved_used, {CHECK_SAVED_USED, CHECK_FREE_COUNT}, SAFE},

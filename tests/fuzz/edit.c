@@ -200,6 +200,22 @@ static void reseal_saved(const struct context *c, uint64_t block)
 	}
 }
 
+/* What was put on the list of bad blocks is made to be a block, more or less. */
+static void reseal_bad(const struct context *c, uint64_t table, uint64_t mirror)
+{
+	uint64_t off = table + 2 * PMEMFS_SLOT_SIZE + mirror, word;
+
+	for (unsigned k = 0; k < PMEMFS_BAD_MAX; k++, off += 8) {
+		memcpy(&word, c->i->at + off, 8);
+		if (!word)
+			continue;
+		word = bad_word(&c->fs, k,
+				(word >> PMEMFS_BAD_BLOCK_SHIFT) %
+				    (FUZZ_SIZE / PMEMFS_BLOCK_SIZE + 4));
+		memcpy(at(c, off, 8), &word, 8);
+	}
+}
+
 void fuzz_reseal(const struct fuzz_seed *seed, struct fuzz_image *i)
 {
 	static const uint64_t copies[] = {PMEMFS_SB_BLOCK, PMEMFS_SB_REPLICA};
@@ -219,6 +235,8 @@ void fuzz_reseal(const struct fuzz_seed *seed, struct fuzz_image *i)
 	for (size_t k = 0; k < seed->slots; k++)
 		for (unsigned copy = 0; copy < seed->copies; copy++)
 			reseal_slot(&c, &seed->slot[k], copy * c.fs.mirror);
+	for (unsigned copy = 0; copy < seed->copies; copy++)
+		reseal_bad(&c, seed->slot[0].off, copy * c.fs.mirror);
 	for (unsigned k = 0; k < seed->shards * PMEMFS_JOURNAL_SLOTS; k++)
 		for (unsigned copy = 0; copy < seed->copies; copy++)
 			reseal_journal(&c, seed->journal[k], copy * c.fs.mirror);

@@ -22,49 +22,12 @@
 
 #include "fs.h"
 #include "fuzz.h"
+#include "poison.h"
 #include "view.h"
 
 #define PIECE 512u
 
-static uint64_t poison = UINT64_MAX;
-static bool met;
-
-static bool poisoned(uint64_t off, size_t len)
-{
-	bool hit = off < poison + PIECE && poison < off + len;
-
-	met |= hit;
-	return hit;
-}
-
-/* ---- the medium's readers ---- */
-
-int __real_media_read(const struct media *m, uint64_t off, void *dst, size_t len);
-int __wrap_media_read(const struct media *m, uint64_t off, void *dst, size_t len);
-int __wrap_media_read(const struct media *m, uint64_t off, void *dst, size_t len)
-{
-	return poisoned(off, len) ? -EIO : __real_media_read(m, off, dst, len);
-}
-
-int __real_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed,
-		      uint64_t *ret);
-int __wrap_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed,
-		      uint64_t *ret);
-int __wrap_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed,
-		      uint64_t *ret)
-{
-	return poisoned(off, len) ? -EIO : __real_media_hash(m, off, len, seed, ret);
-}
-
-int __real_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
-		     size_t len);
-int __wrap_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
-		     size_t len);
-int __wrap_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
-		     size_t len)
-{
-	return poisoned(off, len) ? -EIO : __real_media_xor(m, off, dst, src, len);
-}
+static uint64_t poison; /* where it is now, or was last */
 
 /* ---- operations ---- */
 
@@ -159,8 +122,10 @@ static void try_piece(const struct fuzz_seed *s, uint8_t *image, uint64_t off, b
 	bool mounts;
 
 	sum.pieces++;
-	met = false;
+	poison_met = false;
 	poison = off;
+	poison_add(off, PIECE);
+	poison_stays = true;
 	mounts = view_image(image, &v);
 	view_fsck_finds(image);
 	sum.refused += !mounts;
@@ -169,16 +134,16 @@ static void try_piece(const struct fuzz_seed *s, uint8_t *image, uint64_t off, b
 		wrong("another tree, and no error", 0);
 	if (twin && (!mounts || v.errors))
 		wrong("the other copy is good, and there are errors", 0);
-	if (!met) {
+	if (!poison_met) {
 		sum.unread++;
-		poison = UINT64_MAX;
+		poison_end();
 		return;
 	}
 	used = map(s);
 	use(used);
 	if (twin && sum.failed != failed)
 		wrong("the other copy is good, and an operation failed", 0);
-	poison = UINT64_MAX;
+	poison_end();
 	if (!view_fsck_repairs(used, NULL, NULL))
 		sum.given_up++;
 	else if (view_fsck_finds(used))

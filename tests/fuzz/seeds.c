@@ -425,7 +425,8 @@ static void note_lines(struct fuzz_seed *s)
 	see_block(PMEMFS_SB_REPLICA);
 	if (get64(sb->saved_list))
 		see_block(get64(sb->saved_list));
-	for (unsigned k = 0; k < s->shards; k++) /* beside its table's slot nothing is used */
+	/* beside its table's slot nothing is used; in the first it is the list of bad blocks */
+	for (unsigned k = 0; k < s->shards; k++)
 		made.seen[(super_table_slot(sb, k) + 5 * PMEMFS_SLOT_SIZE) / 64] = true;
 	for (size_t k = 0; k < s->slots; k++) /* those of free slots too */
 		made.seen[s->slot[k].off / 64] = true;

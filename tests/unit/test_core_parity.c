@@ -10,82 +10,9 @@
 #include <pthread.h>
 
 #include "fs.h"
+#include "poison.h"
 
-#define BLOCK  PMEMFS_BLOCK_SIZE
-#define POISON 4u
-
-/* ---- poison ---- */
-
-static struct {
-	uint64_t off, len;
-} poison[POISON];
-static bool poison_stays;
-
-static bool poisoned(uint64_t off, size_t len)
-{
-	for (unsigned k = 0; k < POISON; k++)
-		if (poison[k].len && off < poison[k].off + poison[k].len &&
-		    poison[k].off < off + len)
-			return true;
-	return false;
-}
-
-static void add_poison(uint64_t off, uint64_t len)
-{
-	for (unsigned k = 0; k < POISON; k++)
-		if (!poison[k].len) {
-			poison[k].off = off;
-			poison[k].len = len;
-			return;
-		}
-	abort();
-}
-
-static void end_poison(void)
-{
-	memset(poison, 0, sizeof(poison));
-	poison_stays = false;
-}
-
-int __real_media_read(const struct media *m, uint64_t off, void *dst, size_t len);
-int __wrap_media_read(const struct media *m, uint64_t off, void *dst, size_t len);
-int __wrap_media_read(const struct media *m, uint64_t off, void *dst, size_t len)
-{
-	return poisoned(off, len) ? -EIO : __real_media_read(m, off, dst, len);
-}
-
-int __real_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed,
-		      uint64_t *ret);
-int __wrap_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed,
-		      uint64_t *ret);
-int __wrap_media_hash(const struct media *m, uint64_t off, size_t len, uint64_t seed,
-		      uint64_t *ret)
-{
-	return poisoned(off, len) ? -EIO : __real_media_hash(m, off, len, seed, ret);
-}
-
-int __real_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
-		     size_t len);
-int __wrap_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
-		     size_t len);
-int __wrap_media_xor(const struct media *m, uint64_t off, void *dst, const void *src,
-		     size_t len)
-{
-	if (!poisoned(off, len))
-		return __real_media_xor(m, off, dst, src, len);
-	memset(dst, 0xee, len); /* undefined */
-	return -EIO;
-}
-
-int __real_media_copy_try(struct media *m, uint64_t off, const void *src, size_t len);
-int __wrap_media_copy_try(struct media *m, uint64_t off, const void *src, size_t len);
-int __wrap_media_copy_try(struct media *m, uint64_t off, const void *src, size_t len)
-{
-	for (unsigned k = 0; k < POISON && !poison_stays; k++)
-		if (off <= poison[k].off && poison[k].off + poison[k].len <= off + len)
-			poison[k].len = 0;
-	return __real_media_copy_try(m, off, src, len);
-}
+#define BLOCK PMEMFS_BLOCK_SIZE
 
 /* ---- files ---- */
 
@@ -174,13 +101,13 @@ static void lose_bytes(struct corefs *c, uint64_t ino, const struct content *wan
 static void lose_to_poison(struct corefs *c, uint64_t ino, const struct content *want,
 			   uint64_t off, size_t len, bool stays)
 {
-	add_poison(off, len);
+	poison_add(off, len);
 	poison_stays = stays;
 	expect_mapped(c, ino, want);
 	expect_content(c, ino, want);
 	if (!stays)
-		assert_false(poisoned(off, len));
-	end_poison();
+		assert_false(poison_hits(off, len));
+	poison_end();
 }
 
 /* Each written block of the file, lost in turn. */
@@ -259,10 +186,10 @@ static void each_range(void **state)
 		}
 	/* two blocks of a stripe, but not in the same lines */
 	off = place_of(c, ino, 1);
-	add_poison(off + 512, 512);
-	add_poison(off + BLOCK, 512);
+	poison_add(off + 512, 512);
+	poison_add(off + BLOCK, 512);
 	expect_mapped(c, ino, &want);
-	assert_false(poisoned(off, 2 * BLOCK));
+	assert_false(poison_hits(off, 2 * BLOCK));
 	free(want.bytes);
 }
 
@@ -427,7 +354,7 @@ static void poisoned_member(void **state)
 	put_seed(c, keep, 0, 8 * BLOCK, 1);
 	put_seed(c, gone, 0, 8 * BLOCK, 2);
 	off = place_of(c, gone, 1);
-	add_poison(off, 512);
+	poison_add(off, 512);
 	assert_int_equal(pmemfs_unlink(c->fs, ROOT, "gone"), 0);
 	ino = mk_file(c, ROOT, "f");
 	while (pmemfs_write(c->fs, ino, size, buf, PMEMFS_WRITE_MAX, 0) > 0)
@@ -435,7 +362,7 @@ static void poisoned_member(void **state)
 	for (uint64_t b = 0; b * BLOCK < size; b++)
 		hit |= place_of(c, ino, b) == off;
 	assert_true(hit);
-	end_poison();
+	poison_end();
 	lose_each(c, keep);
 	corefs_remount(c, true);
 	lose_each(c, keep);
@@ -462,11 +389,11 @@ static void lost_parity(void **state)
 		lose_each(c, ino);
 		assert_int_equal(parity_flush(c->fs), 0);
 	}
-	add_poison(words + (n + stripe) * BLOCK, 64);
+	poison_add(words + (n + stripe) * BLOCK, 64);
 	put_seed(c, ino, 0, 100 * BLOCK, 2);
 	scrub(c);
 	expect_sound(c);
-	end_poison();
+	poison_end();
 	assert_int_equal(parity_flush(c->fs), 0);
 	memset(at(c, words), 0xff, n * BLOCK);
 	assert_true(scrub(c).repaired > 0);
