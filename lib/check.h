@@ -227,10 +227,12 @@ void check_fix_later(struct check *c, enum fix_kind kind, uint64_t ino, uint64_t
 void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino);
 /*
  * At once: ends a log at `off`, in an area or segment that ends at `end` and has its other copy
- * `mirror` bytes on (0: none); frees the slot of an inode whose log cannot be read (head: its
+ * `mirror` bytes on (0: none), behind the record at `more`, whose state was to go on (0: it was
+ * not); frees the slot of an inode whose log cannot be read (head: its
  * word, 0: it is damaged), or makes an empty root.
  */
-int check_cut_log(struct check *c, uint64_t off, uint64_t end, uint64_t mirror);
+int check_cut_log(struct check *c, const struct inode *i, uint64_t off, uint64_t end,
+		  uint64_t mirror, uint64_t more);
 int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head);
 /* Bytes of the slots in a shard header's first block that are used. */
 static inline uint64_t check_header_used(unsigned shard)

@@ -48,15 +48,22 @@ void check_fix_quietly(struct check *c, enum fix_kind kind, uint64_t ino)
 
 /* ---- at once ---- */
 
-int check_cut_log(struct check *c, uint64_t off, uint64_t end, uint64_t mirror)
+/*
+ * A crash before the fence: the record in front still says that more follows, and the log is
+ * damaged as before; or it does not, and what is left of the tail is cleared as one.
+ */
+int check_cut_log(struct check *c, const struct inode *i, uint64_t off, uint64_t end,
+		  uint64_t mirror, uint64_t more)
 {
 	int r = check_dirty(c);
 
 	c->agreed--; /* it is not waiting for the others */
 	if (r)
 		return r;
+	if (more)
+		r = log_end_state(c->fs, i->slot, &i->log, more);
 	meta_clear(c->fs, off, mirror, end - off);
-	return media_fence(c->m);
+	return media_fence(c->m) ? -EIO : r;
 }
 
 int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head)

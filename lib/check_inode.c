@@ -27,6 +27,7 @@ struct reading {
 	uint64_t last;	   /* offset of the record that was last seen */
 	uint64_t end;	   /* of the area or segment that it is in */
 	uint64_t mirror;   /* bytes from there to the other copy */
+	uint64_t more;	   /* offset of the one before it, if that says REC_MORE */
 	uint64_t reserved; /* of the first one with reserved bytes set, 0: none */
 	uint32_t nsec;	   /* the largest seen */
 	bool failed;	   /* the last one makes no sense */
@@ -125,6 +126,7 @@ static int read_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
 	rd->last = rd->inode->log.pos - rec_len(rec); /* in the first copy */
 	rd->end = rd->inode->log.end;
 	rd->mirror = rd->inode->log.mirror;
+	rd->more = rd->inode->log.more;
 	r = inode_apply(rd->c->fs, rd->inode, rec, off, NULL);
 	rd->failed = r;
 	if (!r && !rd->reserved && !record_clean(rd, rec))
@@ -289,6 +291,7 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 	if (!sense) {
 		rd->end = i->log.end;
 		rd->mirror = i->log.mirror;
+		rd->more = i->log.more;
 	}
 	if (r && r != -EUCLEAN) {
 		bad_inode(c, i->ino, ci, CHECK_INODE_IO, rd->last, r);
@@ -300,7 +303,7 @@ static int read_inode(struct check *c, struct inode *i, uint64_t head, struct ch
 	} else {
 		mend = bad_inode(c, i->ino, ci, damaged ? CHECK_LOG_DAMAGED : CHECK_LOG_SENSE,
 				 damaged ? cut : rd->last, 0);
-		r = mend ? check_cut_log(c, cut, rd->end, rd->mirror) : 0;
+		r = mend ? check_cut_log(c, i, cut, rd->end, rd->mirror, rd->more) : 0;
 	}
 	if (r)
 		bad_inode(c, i->ino, ci, CHECK_INODE_IO, cut, r);

@@ -187,8 +187,10 @@ struct pmemfs_slot {
  * A log is a row of records, each 8-aligned, starting in an area of the inode slot and going on
  * in segments of whole blocks, each named by the REC_LINK that ends the segment before. It ends
  * at the first 16 bytes that are zero. The checksum is XXH3-64 of the record from `len` on,
- * with a seed made from filesystem UUID, inode number and log id.
+ * with a seed made from filesystem seed, inode number and log id, plus 1 if the state that the
+ * record is part of goes on behind it; its bit 0 says that. So one store of the word ends it.
  */
+#define REC_MORE 1ull /* in the checksum: a log that ends behind this record is damaged */
 struct pmemfs_rec {
 	le64 checksum;
 	le16 len; /* whole record, in units of 8 bytes, 2 or more */

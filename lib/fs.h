@@ -217,6 +217,7 @@ struct log {
 	uint64_t end;	 /* end of the segment, room for the link included */
 	uint64_t mirror; /* bytes from pos to the same place in the copy, 0: there is none */
 	uint64_t bytes;	 /* of records so far */
+	uint64_t more;	 /* the last record that was read, if it says REC_MORE, else 0 */
 	uint32_t seq;	 /* of the next record */
 	uint32_t nseg;
 	struct log_seg {
@@ -233,8 +234,14 @@ struct log {
 
 uint64_t log_seed(const struct pmemfs *fs, uint64_t ino, uint64_t head);
 
-/* Sets seq and checksum of a record whose len and type are set. */
-void rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq);
+/* What a record's checksum has to be; more: REC_MORE, or 0. */
+uint64_t rec_sum(const struct pmemfs_rec *rec, uint64_t seed, uint64_t more);
+/* Sets seq and checksum of a record whose len and type are set; more: REC_MORE, or 0. */
+void rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq, uint64_t more);
+static inline uint64_t rec_more(const struct pmemfs_rec *rec)
+{
+	return get64(rec->checksum) & REC_MORE;
+}
 static inline uint32_t rec_len(const struct pmemfs_rec *rec)
 {
 	return get16(rec->len) * 8u;
@@ -244,7 +251,7 @@ static inline uint32_t rec_len(const struct pmemfs_rec *rec)
 enum log_end {
 	LOG_CLEAN,   /* at zeros */
 	LOG_TORN,    /* at bytes that are no record: a torn append, if there was a crash */
-	LOG_DAMAGED, /* a later record of the log verifies: one in the middle is damaged */
+	LOG_DAMAGED, /* more was there: a later record verifies, or the last says REC_MORE */
 };
 
 /*
@@ -261,6 +268,11 @@ typedef int (*log_fn)(void *arg, const struct pmemfs_rec *rec, uint64_t off);
 int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, bool both,
 	     log_fn fn, void *arg, struct log *ret, enum log_end *ret_end);
 void log_free(struct log *l);
+/*
+ * The record at byte offset off of the slot's log becomes the last of its state: one word, in
+ * both copies; flushed, not fenced. Negative errno: it cannot be read, in no copy.
+ */
+int log_end_state(struct pmemfs *fs, uint64_t slot, const struct log *l, uint64_t off);
 /* Notes that one of the copies is to be mended. */
 void log_note_fix(struct log *l, uint64_t to, uint64_t from, uint64_t len);
 /*

@@ -7,7 +7,9 @@
  * predecessor's. So no tail pointer is needed, and no store to one: the log ends where the
  * next record does not verify. Where it ends at zeros nothing was being appended. Bytes that
  * are not zero there are an append that a crash tore (recovery clears it, so that later only
- * damage can look like this) or a damaged record.
+ * damage can look like this) or a damaged record. What a rewrite makes was fenced before the
+ * head word named it, so none of it can be torn: each of its records but the last says
+ * REC_MORE, and a log that ends behind one is damaged.
  *
  * Everything is copied to DRAM before it is looked at: the medium may change underneath.
  */
@@ -58,11 +60,18 @@ uint64_t log_seed(const struct pmemfs *fs, uint64_t ino, uint64_t head)
 	return mix(mix(fs->seed ^ ino) + head_id(head));
 }
 
-void rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq)
+uint64_t rec_sum(const struct pmemfs_rec *rec, uint64_t seed, uint64_t more)
+{
+	uint64_t sum = hash64((const char *)rec + 8, rec_len(rec) - 8, seed + more);
+
+	return (sum & ~REC_MORE) | more;
+}
+
+void rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq, uint64_t more)
 {
 	rec->flags = 0;
 	rec->seq = put32(seq);
-	rec->checksum = put64(hash64((const char *)rec + 8, rec_len(rec) - 8, seed));
+	rec->checksum = put64(rec_sum(rec, seed, more));
 }
 
 bool blocks_valid(const struct pmemfs *fs, uint64_t block, uint64_t n)
@@ -141,7 +150,7 @@ static int read_record(struct reader *r, uint64_t off, uint64_t end, uint64_t se
 		return err;
 	rec = (const void *)p;
 	if (rec_len(rec) == len && !rec->flags && leaves_room(rec, end - off) &&
-	    get64(rec->checksum) == hash64(p + 8, len - 8, seed))
+	    get64(rec->checksum) == rec_sum(rec, seed, rec_more(rec)))
 		*ret = rec;
 	return 0;
 }
@@ -329,6 +338,57 @@ static int follow_link(struct pmemfs *fs, struct log *l, const struct pmemfs_rec
 	return 0;
 }
 
+/*
+ * Is this, where no record verified, a link whose header is damaged? The rest of it verifies
+ * with the header that it has to have. One that a crash tore, whose header did not arrive, has
+ * 0 there: links are appended over zeros. (A header alone says nothing: where a crash cut a
+ * replay short, bytes of the area's earlier lives may stand behind the log.)
+ */
+static bool was_link(const struct log *l, const uint8_t *p)
+{
+	struct pmemfs_link link;
+
+	memcpy(&link, p, sizeof(link));
+	if (!link.h.len.raw && !link.h.type && !link.h.flags && !link.h.seq.raw)
+		return false;
+	link.h = (struct pmemfs_rec){.checksum = link.h.checksum,
+				     .len = put16(sizeof(link) / 8),
+				     .type = REC_LINK,
+				     .seq = put32(l->seq)};
+	return get64(link.h.checksum) == rec_sum(&link.h, l->seed, rec_more(&link.h));
+}
+
+/*
+ * If it is a link, whatever is wrong with it: does the log go on where it leads? The first
+ * record there may have been stored in one epoch with the link; one behind that was not.
+ */
+static int find_behind(struct reader *r, const struct log *l, const uint8_t *p, bool *ret)
+{
+	uint64_t block = get64(((const struct pmemfs_link *)(const void *)p)->block);
+
+	*ret = false;
+	if (!blocks_valid(r->fs, block, 1))
+		return 0;
+	return find_later(r, block * PMEMFS_BLOCK_SIZE, r->fs->blocks * PMEMFS_BLOCK_SIZE,
+			  l->seed, l->seq + 1, ret);
+}
+
+/* Was there a link at the log's end? */
+static int find_link(struct reader *r, const struct log *l, uint64_t shift, bool *ret)
+{
+	const uint8_t *p;
+	int err;
+
+	*ret = false;
+	if (l->end - l->pos < LOG_LINK_SIZE)
+		return 0;
+	err = reader_get(r, l->pos + shift, LOG_LINK_SIZE, l->end + shift, &p);
+	if (err)
+		return err;
+	*ret = was_link(l, p);
+	return *ret ? 0 : find_behind(r, l, p, ret);
+}
+
 /* What stands in one copy where no record verified? */
 static int judge_copy(struct reader *r, const struct log *l, uint64_t shift, enum log_end *ret)
 {
@@ -346,6 +406,8 @@ static int judge_copy(struct reader *r, const struct log *l, uint64_t shift, enu
 	if (!memcmp(p, zero, sizeof(zero)))
 		return 0;
 	err = find_later(r, l->pos + shift + 8, l->end + shift, l->seed, l->seq, &later);
+	if (!err && !later)
+		err = find_link(r, l, shift, &later);
 	if (!err)
 		*ret = later ? LOG_DAMAGED : LOG_TORN;
 	return err;
@@ -361,12 +423,15 @@ static int judge_end(struct walker *w, enum log_end *ret)
 	enum log_end other;
 	int err = judge_copy(&w->r[0], l, 0, ret), err2;
 
-	if (!l->mirror)
+	if (!l->mirror) {
+		if (l->more)
+			*ret = LOG_DAMAGED;
 		return err;
+	}
 	err2 = judge_copy(&w->r[1], l, l->mirror, &other);
 	if (err && err2)
 		return err;
-	if ((!err && *ret == LOG_DAMAGED) || (!err2 && other == LOG_DAMAGED)) {
+	if (l->more || (!err && *ret == LOG_DAMAGED) || (!err2 && other == LOG_DAMAGED)) {
 		*ret = LOG_DAMAGED;
 		return 0;
 	}
@@ -394,7 +459,8 @@ static int next_record(struct walker *w, const struct pmemfs_rec **ret, uint64_t
 	if (read_record(&w->r[1], l->pos + l->mirror, l->end + l->mirror, l->seed, l->seq, 0,
 			&other))
 		other = NULL;
-	if (*ret && !other)
+	/* Both verify, and fsck was cut short when it ended a state: in the first it is. */
+	if (*ret && (!other || rec_more(*ret) != rec_more(other)))
 		log_note_fix(w->log, l->pos + l->mirror, l->pos, rec_len(*ret));
 	if (!*ret && other) {
 		log_note_fix(w->log, l->pos, l->pos + l->mirror, rec_len(other));
@@ -411,13 +477,14 @@ static int walk(struct walker *w, log_fn fn, void *arg, enum log_end *ret_end)
 
 	for (;;) {
 		const struct pmemfs_rec *rec;
-		uint64_t at;
+		uint64_t at, more;
 		int err = next_record(w, &rec, &at);
 
 		if (err)
 			return err;
 		if (!rec)
 			return judge_end(w, ret_end);
+		more = rec_more(rec) ? l->pos : 0;
 		l->seq++;
 		l->bytes += rec_len(rec);
 		if (rec->type == REC_LINK) {
@@ -428,6 +495,7 @@ static int walk(struct walker *w, log_fn fn, void *arg, enum log_end *ret_end)
 		}
 		if (err)
 			return err;
+		l->more = more;
 	}
 }
 
@@ -460,6 +528,32 @@ int log_walk(struct pmemfs *fs, uint64_t ino, uint64_t slot, uint64_t head, bool
 		if (w.r[k].buf != w.r[k].fixed)
 			free(w.r[k].buf);
 	return err;
+}
+
+int log_end_state(struct pmemfs *fs, uint64_t slot, const struct log *l, uint64_t off)
+{
+	uint64_t at[2] = {off, log_other_copy(fs, slot, l, off)}, word = 0;
+	const struct pmemfs_rec *rec = NULL;
+	struct reader r;
+	int err = -EUCLEAN;
+
+	reader_init(&r, fs);
+	for (unsigned k = 0; k < 2 && !rec && at[k]; k++)
+		err = read_record(
+		    &r, at[k],
+		    MIN(at[k] + PMEMFS_REC_MAX + LOG_LINK_SIZE, fs->blocks * PMEMFS_BLOCK_SIZE),
+		    l->seed, 0, 0, &rec);
+	if (rec)
+		word = rec_sum(rec, l->seed, 0);
+	if (r.buf != r.fixed)
+		free(r.buf);
+	if (!rec)
+		return err ? err : -EUCLEAN;
+	for (unsigned k = 0; k < 2 && at[k]; k++) {
+		media_store8(fs->media, at[k], word);
+		media_flush(fs->media, at[k], 8);
+	}
+	return 0;
 }
 
 void log_free(struct log *l)

@@ -108,7 +108,7 @@ static int next_segment(struct writer *w, uint32_t len)
 	n *= copies;
 	link.block = put64(block);
 	link.blocks = put32(n);
-	rec_seal(&link.h, w->log.seed, w->log.seq++);
+	rec_seal(&link.h, w->log.seed, w->log.seq++, REC_MORE);
 	store(w, &link, sizeof(link));
 	fill_segment(w);
 	w->log.seg =
@@ -120,8 +120,11 @@ static int next_segment(struct writer *w, uint32_t len)
 	return 0;
 }
 
-/* Writes one record; ret_off (may be NULL) is where it stands. */
-static int emit(struct writer *w, struct pmemfs_rec *rec, uint64_t *ret_off)
+/*
+ * Writes one record; more: others follow, or the state is not whole; ret_off (may be NULL) is
+ * where it stands.
+ */
+static int emit(struct writer *w, struct pmemfs_rec *rec, bool more, uint64_t *ret_off)
 {
 	uint32_t len = rec_len(rec);
 	int err;
@@ -133,10 +136,23 @@ static int emit(struct writer *w, struct pmemfs_rec *rec, uint64_t *ret_off)
 	}
 	if (ret_off)
 		*ret_off = w->log.pos;
-	rec_seal(rec, w->log.seed, w->log.seq++);
+	rec_seal(rec, w->log.seed, w->log.seq++, more ? REC_MORE : 0);
 	store(w, rec, len);
 	w->left -= MIN(w->left, len);
 	return 0;
+}
+
+/* The entries' record sets ctime to mtime: is the true one to be stated behind it? */
+static bool states_ctime(const struct inode *i)
+{
+	return inode_is_dir(i) && i->dir.live && !i->xattrs &&
+	       memcmp(&i->attr.ctime, &i->attr.mtime, sizeof(i->attr.ctime));
+}
+
+/* Does anything follow what emit_dir or emit_file writes? */
+static bool has_rest(const struct inode *i)
+{
+	return i->target || i->xattrs || states_ctime(i);
 }
 
 /* Fills the record buffer with the inode's attributes; returns their length. */
@@ -260,7 +276,7 @@ static int emit_extents(struct writer *w, uint32_t fixed, struct feed *f)
 	u->extents = put16(count);
 	u->h.len = put16(size / 8);
 	if (!err)
-		err = emit(w, &u->h, &off);
+		err = emit(w, &u->h, f->r || has_rest(w->inode), &off);
 	if (err)
 		return err;
 	off += fixed + count * sizeof(*e);
@@ -289,7 +305,7 @@ static int emit_file(struct writer *w)
 	 * first. */
 	if (fixed + extents_size(w->inode) > AREA_ROOM) {
 		u->h.len = put16(fixed / 8);
-		err = emit(w, &u->h, NULL);
+		err = emit(w, &u->h, f.r || has_rest(w->inode), NULL);
 		u->mask = put16(0);
 		fixed = sizeof(*u);
 		if (err || !f.r)
@@ -307,11 +323,11 @@ static int emit_dir(struct writer *w)
 	struct pmemfs_update *u = (void *)w->rec;
 	struct pmemfs_dirup *r = (void *)w->rec;
 	uint32_t size = build_base(w);
-	size_t k = 0;
+	size_t k = 0, left = d->live;
 	int err;
 
 	u->h.len = put16(size / 8);
-	err = emit(w, &u->h, NULL);
+	err = emit(w, &u->h, left || has_rest(w->inode), NULL);
 	while (!err && k < d->n) {
 		*r = (struct pmemfs_dirup){.h.type = REC_DIR};
 		r->time_sec = put64(w->inode->attr.mtime.tv_sec);
@@ -332,8 +348,9 @@ static int emit_dir(struct writer *w)
 			r->adds++;
 		}
 		r->h.len = put16(size / 8);
+		left -= r->adds;
 		if (r->adds)
-			err = emit(w, &r->h, NULL);
+			err = emit(w, &r->h, left || has_rest(w->inode), NULL);
 	}
 	return err;
 }
@@ -349,10 +366,10 @@ static int emit_symlink(struct writer *w)
 	s->h.len = put16(size / 8);
 	s->targetlen = put32(i->attr.size);
 	memcpy(s->target, i->target, i->attr.size);
-	return emit(w, &s->h, NULL);
+	return emit(w, &s->h, i->xattrs, NULL);
 }
 
-static int emit_xattr(struct writer *w, const struct xattr *a)
+static int emit_xattr(struct writer *w, const struct xattr *a, bool more)
 {
 	uint32_t size =
 	    ROUND_UP((uint32_t)sizeof(struct pmemfs_xattr) + a->namelen + a->valuelen, 8u);
@@ -367,7 +384,7 @@ static int emit_xattr(struct writer *w, const struct xattr *a)
 	x->valuelen = put32(a->valuelen);
 	memcpy(x->data, a->name, a->namelen);
 	memcpy(x->data + a->namelen, a->value, a->valuelen);
-	err = emit(w, &x->h, NULL);
+	err = emit(w, &x->h, more, NULL);
 	free(x);
 	return err;
 }
@@ -383,15 +400,13 @@ static int emit_all(struct writer *w)
 	if (!err && i->target)
 		err = emit_symlink(w);
 	for (size_t n = 0; n < i->xattrs && !err; n++)
-		err = emit_xattr(w, &i->xattr[n]);
-	/* The entries' record set ctime to mtime: state the true one where they differ. */
-	if (!err && inode_is_dir(i) && i->dir.live && !i->xattrs &&
-	    memcmp(&ctime, &i->attr.mtime, sizeof(ctime))) {
+		err = emit_xattr(w, &i->xattr[n], n + 1 < i->xattrs);
+	if (!err && states_ctime(i)) {
 		*u = (struct pmemfs_update){
 		    .h = {.type = REC_UPDATE, .len = put16(sizeof(*u) / 8)}};
 		u->ctime_sec = put64(ctime.tv_sec);
 		u->ctime_nsec = put32(ctime.tv_nsec);
-		err = emit(w, &u->h, NULL);
+		err = emit(w, &u->h, false, NULL);
 	}
 	return err;
 }

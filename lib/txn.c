@@ -176,11 +176,11 @@ static int apply(struct txn *t, struct txn_part *p)
 	if (!p->rec)
 		return 0;
 	if (p->how == TXN_SEGMENT)
-		rec_seal(&p->link.h, l->seed, seq++);
+		rec_seal(&p->link.h, l->seed, seq++, 0);
 	if (p->how == TXN_SWITCH)
 		p->rec->seq = put32(seq);
 	else
-		rec_seal(p->rec, l->seed, seq);
+		rec_seal(p->rec, l->seed, seq, 0);
 	i->pending = p->rec;
 	err = inode_apply(t->fs, i, p->rec, p->how == TXN_SWITCH ? CSUM_PENDING : p->at,
 			  &t->freed);

@@ -211,11 +211,11 @@ void __wrap_media_copy(struct media *m, uint64_t off, const void *src, size_t le
 	}
 }
 
-void __real_rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq);
-void __wrap_rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq);
-void __wrap_rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq)
+void __real_rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq, uint64_t more);
+void __wrap_rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq, uint64_t more);
+void __wrap_rec_seal(struct pmemfs_rec *rec, uint64_t seed, uint32_t seq, uint64_t more)
 {
-	__real_rec_seal(rec, seed, fault == FAULT_SEQUENCE ? 1 : seq);
+	__real_rec_seal(rec, seed, fault == FAULT_SEQUENCE ? 1 : seq, more);
 }
 
 /* ---- the run ---- */

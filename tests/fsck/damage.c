@@ -941,6 +941,70 @@ static void crash_super(struct image *img)
 	memcpy(img->mem, &sb, sizeof(sb)); /* the replica is newer */
 }
 
+/* ---- after a crash, but no crash tears it ---------------------------------------------- */
+
+/* Where the k-th record's predecessor ends: a link is there, if it is the first of a segment.
+ */
+static uint64_t link_before(struct image *img, uint64_t ino, unsigned k)
+{
+	uint32_t len;
+	uint64_t off = image_record(img, ino, k - 1, &len);
+
+	assert_true(image_record(img, ino, k, NULL) != off + len);
+	return off + len;
+}
+
+/* Stated anew, in an area and a segment; then a crash. */
+static void rewrite_sub(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+	struct inode *i;
+
+	assert_int_equal(inode_open(fs, img->sub, true, &i), 0);
+	assert_int_equal(inode_compact(fs, i), 0);
+	inode_close(fs, i);
+	pmemfs_abandon(fs);
+}
+
+/* All of its entries are in the last record. */
+static void crash_rewritten(struct image *img)
+{
+	rewrite_sub(img);
+	flip(img, image_record(img, img->sub, 1, NULL) + 30);
+}
+
+static void crash_rewritten_link(struct image *img)
+{
+	rewrite_sub(img);
+	memset(img->mem + link_before(img, img->sub, 1), 0, LOG_LINK_SIZE);
+}
+
+/* Where the first link that was appended stands. */
+static uint64_t appended_link(struct image *img)
+{
+	unsigned k = 1;
+	uint32_t len;
+	uint64_t off;
+
+	crash(img);
+	do
+		off = image_record(img, img->sub, k - 1, &len);
+	while (image_record(img, img->sub, k++, NULL) == off + len);
+	return off + len;
+}
+
+/* The header that a link has is known. */
+static void crash_link_header(struct image *img)
+{
+	flip(img, appended_link(img) + offsetof(struct pmemfs_rec, seq));
+}
+
+/* Where it leads there is more than one record. */
+static void crash_link_sum(struct image *img)
+{
+	flip(img, appended_link(img));
+}
+
 /* ---- the table ------------------------------------------------------------------------ */
 
 /* clang-format off */
@@ -962,8 +1026,16 @@ const struct damage damages[] = {
 	 .yes = {CHECK_LOG_SENSE, CHECK_UNREACHABLE}},
 	{"log-first", log_first, {CHECK_LOG_EMPTY}, ASKED,
 	 .yes = {CHECK_LOG_EMPTY, CHECK_DANGLING}},
-	{"log-no-target", log_no_target, {CHECK_LOG_SENSE}, ASKED,
-	 .yes = {CHECK_LOG_SENSE, CHECK_LOG_EMPTY, CHECK_DANGLING}},
+	{"log-no-target", log_no_target, {CHECK_LOG_DAMAGED}, ASKED,
+	 .yes = {CHECK_LOG_DAMAGED, CHECK_LOG_SENSE, CHECK_LOG_EMPTY, CHECK_DANGLING}},
+	{"crash-rewritten", crash_rewritten, {CHECK_LOG_DAMAGED}, ASKED,
+	 .yes = {CHECK_LOG_DAMAGED, CHECK_UNREACHABLE}},
+	{"crash-rewritten-link", crash_rewritten_link, {CHECK_LOG_DAMAGED}, ASKED,
+	 .yes = {CHECK_LOG_DAMAGED, CHECK_UNREACHABLE}},
+	{"crash-link-header", crash_link_header, {CHECK_LOG_DAMAGED}, ASKED,
+	 .yes = {CHECK_LOG_DAMAGED, CHECK_UNREACHABLE}},
+	{"crash-link-sum", crash_link_sum, {CHECK_LOG_DAMAGED}, ASKED,
+	 .yes = {CHECK_LOG_DAMAGED, CHECK_UNREACHABLE}},
 	{"log-no-room", log_no_room, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail", log_tail, {CHECK_LOG_TAIL}, ASKED},
 	{"log-tail-behind-zeros", log_tail_behind, {CHECK_LOG_TAIL}, ASKED},

@@ -203,7 +203,7 @@ void image_reseal(struct image *img, uint64_t ino, uint64_t off)
 	uint64_t slot;
 
 	assert_int_equal(itable_find(fs, ino, &slot), 0);
-	rec_seal(rec, log_seed(fs, ino, head_of(img, slot)), get32(rec->seq));
+	rec_seal(rec, log_seed(fs, ino, head_of(img, slot)), get32(rec->seq), rec_more(rec));
 	fs_delete(fs);
 }
 

@@ -151,7 +151,7 @@ static void reseal_log(const struct context *c, const struct fuzz_slot *slot, ui
 
 		if (len < sizeof(*rec) || len > end - pos)
 			break;
-		rec_seal(rec, seed, seq);
+		rec_seal(rec, seed, seq, rec_more(rec));
 		pos += len;
 		if (rec->type != REC_LINK || len != sizeof(*link))
 			continue;

@@ -4,9 +4,9 @@
  * ones, one more, one less, or random: fsck -n must name it or it must be one that nothing
  * reads, and a mount must show the same tree, or errors, but never another tree. What fsck
  * -y mends must be clean afterwards, or said to be beyond repair.
- * After a crash a change in the last record of a log, in a link, or in the journal, cannot be
- * told from an append that was cut short, unless there is a good copy: the tree may be the one
- * without it.
+ * After a crash a change in a log's last record, if it was appended, or in the journal, cannot
+ * be told from an append that was cut short, nor can some appended links, unless there is a
+ * good copy: the tree may be the one without it.
  *
  * With replicas the same is done to one copy and to the other: the tree must be the same
  * without errors, and after fsck -y every byte of metadata what it was. With -w also to

@@ -33,8 +33,11 @@ struct fuzz_seed {
 		uint64_t ino, off;
 	} * slot;
 	size_t slots;
-	/* Of a crashed one: what may be an append that was cut short: the last record of each
-	 * log, links, the journal. */
+	/*
+	 * Of a crashed one: what may be an append that was cut short: the journal, and the last
+	 * record of each log if it was appended, and a link that was: all of it, if the last
+	 * record is the only one behind it; else the word that says where it leads.
+	 */
 	struct fuzz_range {
 		uint64_t off, len;
 	} * last;

@@ -324,16 +324,22 @@ static void note_last(struct fuzz_seed *s, uint64_t off, uint64_t len)
 
 struct last {
 	struct fuzz_seed *s;
+	const struct log *log;
 	struct fuzz_range range;
+	uint64_t link;	/* directly before range, 0: none */
+	bool rewritten; /* the record in range, as its predecessor says */
 };
 
 static int see_record(void *arg, const struct pmemfs_rec *rec, uint64_t off)
 {
 	struct last *l = arg;
 
-	/* A link was stored with what follows it; without it the log ends there. */
-	if (l->range.len && off - l->range.off - l->range.len >= LOG_LINK_SIZE)
-		note_last(l->s, l->range.off + l->range.len, LOG_LINK_SIZE);
+	l->link = 0;
+	l->rewritten = l->log->more || !l->range.len;
+	if (l->range.len && off != l->range.off + l->range.len && !l->rewritten) {
+		l->link = l->range.off + l->range.len;
+		note_last(l->s, l->link + offsetof(struct pmemfs_link, block), 8);
+	}
 	l->range = (struct fuzz_range){off, rec_len(rec)};
 	return 0;
 }
@@ -352,10 +358,10 @@ static void note_lasts(struct fuzz_seed *s)
 	MUST(super_read(m, &sb, NULL, &why));
 	fs = fs_new(m, &sb, &o);
 	for (size_t k = 0; k < s->slots; k++) {
-		struct last last = {.s = s};
 		uint64_t head[2];
 		enum log_end end;
 		struct log l;
+		struct last last = {.s = s, .log = &l};
 
 		if (head_read(fs, s->slot[k].off, false, head, NULL) < 0 ||
 		    head_where(head[0]) == HEAD_FREE)
@@ -363,7 +369,10 @@ static void note_lasts(struct fuzz_seed *s)
 		MUST(log_walk(fs, s->slot[k].ino, s->slot[k].off, head[0], false, see_record,
 			      &last, &l, &end));
 		log_free(&l);
-		note_last(s, last.range.off, last.range.len);
+		if (!last.rewritten)
+			note_last(s, last.range.off, last.range.len);
+		if (last.link)
+			note_last(s, last.link, LOG_LINK_SIZE);
 	}
 	for (unsigned k = 0; k < s->shards * PMEMFS_JOURNAL_SLOTS; k++)
 		note_last(s, s->journal[k], PMEMFS_BLOCK_SIZE);
