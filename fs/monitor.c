@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <syslog.h>
@@ -34,7 +35,7 @@
 /* Mounts of one connection that are unmounted at most: bind mounts, one on another. */
 #define UNMOUNT_MAX 64
 
-enum op { SET_MOUNT, UNMOUNT, SYNC, IN_GROUP, LOG };
+enum op { SET_MOUNT, READY, UNMOUNT, SYNC, IN_GROUP, LOG };
 
 struct message {
 	uint32_t op;
@@ -92,22 +93,28 @@ static void write_log(const struct message *m)
 		syslog(priority[m->arg[0]], "%s", m->text);
 }
 
+static unsigned mount_major, mount_minor; /* of the mount; 0, 0: not known */
+static bool setting_up; /* it is there, and the command that made it has not ended */
+
 /* The answer to a question; of others nobody takes note. */
 static int32_t obey(const struct message *m)
 {
-	static unsigned major, minor;
-
 	switch (m->op) {
 	case SET_MOUNT:
-		if (major || minor)
+		if (mount_major || mount_minor)
 			return -EPERM;
-		major = m->arg[0];
-		minor = m->arg[1];
+		mount_major = m->arg[0];
+		mount_minor = m->arg[1];
+		setting_up = true;
+		return 0;
+	case READY:
+		setting_up = false;
 		return 0;
 	case UNMOUNT:
-		return mounts_unmount_top(major, minor, m->arg[0]);
+		setting_up = false;
+		return mounts_unmount_top(mount_major, mount_minor, m->arg[0]);
 	case SYNC:
-		mounts_sync(major, minor);
+		mounts_sync(mount_major, mount_minor);
 		return 0;
 	case IN_GROUP:
 		return thread_in_group(m->arg[0], m->arg[1]);
@@ -129,8 +136,11 @@ static _Noreturn void be_monitor(int fd)
 		n = read(fd, &m, sizeof(m) - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < (ssize_t)HEAD_SIZE)
-			_exit(0); /* the daemon is gone */
+		if (n < (ssize_t)HEAD_SIZE) { /* the daemon is gone */
+			if (setting_up)
+				mounts_unmount_top(mount_major, mount_minor, MNT_DETACH);
+			_exit(0);
+		}
 		((char *)&m)[n] = '\0';
 		answer = obey(&m);
 		if (m.op != LOG && write(fd, &answer, sizeof(answer)) < 0)
@@ -254,6 +264,11 @@ static int send_away(enum op op, uint32_t arg)
 void monitor_set_mount(unsigned major, unsigned minor)
 {
 	ask(SET_MOUNT, major, minor);
+}
+
+void monitor_ready(void)
+{
+	ask(READY, 0, 0);
 }
 
 /* The kernel says so on the descriptor when no mount of a connection is left. */

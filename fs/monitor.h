@@ -19,6 +19,9 @@ int monitor_start(void);
 /* The one mount that it unmounts and writes back, as the mount table has it. Counts once. */
 void monitor_set_mount(unsigned major, unsigned minor);
 
+/* That mount is served. Until it is said, it goes if the daemon dies. */
+void monitor_ready(void);
+
 /*
  * Unmounts every mount of the connection fd in this mount namespace; flags as for umount2(2).
  * Waits as long as that takes, while requests have to be served. By one thread at a time.

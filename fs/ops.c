@@ -306,12 +306,11 @@ static const struct fuse_lowlevel_ops handlers = {
 #endif
 };
 
-void ops_init(struct ops *o, struct pmemfs *fs, struct fuse_lowlevel_ops *ret)
+void ops_init(struct ops *o, const struct media *m, struct fuse_lowlevel_ops *ret)
 {
 	memset(o, 0, sizeof(*o));
-	o->fs = fs;
 	*ret = handlers;
-	if (media_kind(pmemfs_media(fs)) == MEDIA_FILE) {
+	if (media_kind(m) == MEDIA_FILE) {
 		ret->fsync = op_fsync;
 		ret->fsyncdir = op_fsync;
 	}

@@ -13,7 +13,7 @@
 
 /* The user data of a session. */
 struct ops {
-	struct pmemfs *fs;
+	struct pmemfs *fs;	      /* set by the owner */
 	struct fuse_session *session; /* for notifications; set by the owner */
 	bool ready;		      /* the kernel was greeted */
 	bool kill_priv;		      /* writes say when they must clear set-id bits */
@@ -22,10 +22,11 @@ struct ops {
 };
 
 /*
- * Fills the table of handlers for that filesystem. What is durable without them has no handler
+ * Fills the table of handlers for a filesystem on that medium, which is to be set before any of
+ * them runs but the one that greets the kernel. What is durable without them has no handler
  * (the kernel is told so once and never asks again): fsync and fsyncdir are there only on a
  * medium that needs them.
  */
-void ops_init(struct ops *o, struct pmemfs *fs, struct fuse_lowlevel_ops *ret);
+void ops_init(struct ops *o, const struct media *m, struct fuse_lowlevel_ops *ret);
 
 #endif

@@ -113,6 +113,7 @@ static const struct row always[] = {
     {SCMP_SYS(rt_sigprocmask)},	 /* making threads; abort */
     {SCMP_SYS(rt_sigreturn)},	 /* the SIGBUS handler */
     {SCMP_SYS(rt_sigtimedwait)}, /* sigwait */
+    {SCMP_SYS(rt_sigpending)},	 /* whether to go on setting up */
     {SCMP_SYS(restart_syscall)}, /* by the kernel, after a stop */
     {SCMP_SYS(getpid)},		 /* pthread_kill, abort */
     {SCMP_SYS(gettid)},		 /* the same */

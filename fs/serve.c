@@ -2,9 +2,14 @@
 /*
  * The life of one mount:
  *
- *	fork the monitor -> open the medium -> mount the filesystem in this process -> mount in
- *	the kernel -> drop capabilities -> greet the kernel -> enter the sandbox -> ready ->
- *	serve requests -> end -> unmount the filesystem -> close the medium
+ *	fork the monitor -> open the medium, look at its superblock -> mount in the kernel ->
+ *	drop capabilities -> greet the kernel -> enter the sandbox -> mount the filesystem in
+ *	this process (recovery, too) -> ready -> serve requests -> end -> unmount the filesystem
+ *	-> close the medium
+ *
+ * So but for the superblock nothing of the medium is read outside of the sandbox. What asks the
+ * kernel for a file meanwhile waits. With io_uring libfuse serves as soon as the kernel was
+ * greeted: then the filesystem is mounted before.
  *
  * What was set up is taken down in the opposite order, whatever step fails. The filesystem in
  * this process is unmounted cleanly in every case but one: the process is killed.
@@ -53,8 +58,10 @@ struct server {
 	struct ops ops;
 	struct fuse_session *session;
 	struct transport *transport;
-	bool mounted; /* in the kernel */
-	bool uring;   /* libfuse's threads serve, by io_uring */
+	bool mounted;  /* in the kernel */
+	bool readonly; /* what is on the medium asks for it */
+	bool uring;    /* libfuse's threads serve, by io_uring */
+	unsigned cpus; /* the sandbox does not let it be asked */
 	pthread_t stopper;
 	bool stopper_runs; /* signal thread only, until the loop has ended */
 	atomic_bool loop_ended;
@@ -159,24 +166,43 @@ static int fail_mount(const struct server *s, int error, const char *why)
 	return exit_for(error);
 }
 
+static int look_at_medium(struct server *s)
+{
+	struct pmemfs_info info = {0};
+	const char *why = NULL;
+	int r = pmemfs_probe(s->media, &info, &why);
+
+	s->readonly = info.only_readonly;
+	return r ? fail_mount(s, r, why) : EXIT_OK;
+}
+
 static int mount_filesystem(struct server *s)
 {
 	const struct mount_options *options = s->args->options;
 	struct pmemfs_options o = {
 	    .readonly = options->flags & MS_RDONLY,
 	    .noacl = options->noacl,
-	    .recovery_threads = options->recovery_threads,
+	    .recovery_threads = options->recovery_threads ? options->recovery_threads : s->cpus,
 	    .report = report_from_library,
 	    .report_arg = s,
 	};
 	const char *why = NULL;
-	int r = pmemfs_mount(s->media, &o, &s->fs, &why);
+	int r;
 
+	if (s->fs)
+		return EXIT_OK;
+	r = pmemfs_mount(s->media, &o, &s->fs, &why);
 	if (r)
 		return fail_mount(s, r, why);
+	s->ops.fs = s->fs;
 	if (pmemfs_is_readonly(s->fs) && !o.readonly)
 		report(REPORT_WARNING, "%s is mounted read-only", s->args->device);
 	return EXIT_OK;
+}
+
+static int mount_early(struct server *s)
+{
+	return s->uring ? mount_filesystem(s) : EXIT_OK;
 }
 
 static void report_durability(const struct server *s)
@@ -297,7 +323,8 @@ static int make_session(struct server *s)
 	struct fuse_lowlevel_ops handlers;
 	bool others = geteuid() == 0 || user_allow_other();
 
-	ops_init(&s->ops, s->fs, &handlers);
+	ops_init(&s->ops, s->media, &handlers);
+	s->ops.fs = s->fs;
 	control_add(&handlers);
 	if (s->args->options->writeback)
 		writeback_add(&handlers);
@@ -334,7 +361,7 @@ static int mount_by_helper(struct server *s)
 static int mount_kernel(struct server *s)
 {
 	const struct mount_options *o = s->args->options;
-	unsigned long flags = o->flags | (pmemfs_is_readonly(s->fs) ? MS_RDONLY : 0);
+	unsigned long flags = o->flags | (s->readonly ? MS_RDONLY : 0);
 	char path[32];
 	int fd = -1, r = -EPERM;
 
@@ -393,10 +420,8 @@ static int drop_capabilities(const struct server *s)
 static int connect_kernel(struct server *s)
 {
 	struct mount_found found;
-	int code = choose_transport(s);
+	int code = make_session(s);
 
-	if (code == EXIT_OK)
-		code = make_session(s);
 	if (code == EXIT_OK)
 		code = mount_kernel(s);
 	if (code)
@@ -534,7 +559,8 @@ static int enter_sandbox(struct server *s)
 static int set_up(struct server *s)
 {
 	static int (*const steps[])(struct server * s) = {
-	    open_medium, mount_filesystem, connect_kernel, make_transport, enter_sandbox};
+	    open_medium,    look_at_medium, choose_transport, mount_early,
+	    connect_kernel, make_transport, enter_sandbox,    mount_filesystem};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		int code;
@@ -552,7 +578,7 @@ static int set_up(struct server *s)
 
 int serve(const struct serve_args *args)
 {
-	struct server s = {.args = args};
+	struct server s = {.args = args, .cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN)};
 	int code, r = monitor_start();
 
 	if (r) {
@@ -569,6 +595,7 @@ int serve(const struct serve_args *args)
 		return take_down(&s, code);
 	report_durability(&s);
 	report_verbose(&s);
+	monitor_ready();
 	daemon_ready(args->device);
 	r = run_loop(&s);
 	if (r < 0)

@@ -82,8 +82,9 @@ struct pmemfs_info {
 	uint64_t size; /* bytes */
 	uint32_t shards;
 	uint64_t compat, incompat, ro_compat;
-	bool replica; /* metadata has two copies */
-	bool parity;  /* lost data can be rebuilt */
+	bool only_readonly; /* it has features that forbid writing */
+	bool replica;	    /* metadata has two copies */
+	bool parity;	    /* lost data can be rebuilt */
 	int64_t created, mounted, checked;
 	uint32_t mounts;
 	bool clean, error;

@@ -323,6 +323,7 @@ static void info_fill(struct pmemfs_info *ret, const struct pmemfs_super *sb, un
 	    .compat = get64(sb->compat),
 	    .incompat = get64(sb->incompat),
 	    .ro_compat = get64(sb->ro_compat),
+	    .only_readonly = get64(sb->ro_compat) & ~PMEMFS_ROCOMPAT_KNOWN,
 	    .replica = super_copies(sb) == 2,
 	    .parity = get64(sb->ro_compat) & PMEMFS_ROCOMPAT_PARITY,
 	    .created = get64(sb->created),

@@ -2,6 +2,7 @@
 # A full filesystem: ENOSPC, nothing half-done, rm works, and all space comes back.
 . "$(dirname "$0")/lib.sh"
 needs_pmemfs
+needs_command python3
 new_fs 48M
 free() { sysx statfs "$MNT" | cut -d' ' -f3; }
 whole=$(free)
@@ -50,8 +51,19 @@ mount_fs
 empty_again "small files"
 
 # Small writes, each of its own; what was acknowledged is there.
-i=0
-while head -c 3000 /dev/urandom >"$MNT/s$i" 2>/dev/null; do i=$((i + 1)); done
+i=$(python3 - "$MNT" <<'END'
+import errno, os, sys
+n, data = 0, os.urandom(3000)
+try:
+    while True:
+        with open(f"{sys.argv[1]}/s{n}", "wb", buffering=0) as f:
+            f.write(data)
+        n += 1
+except OSError as e:
+    assert e.errno == errno.ENOSPC, e
+print(n)
+END
+)
 [ "$i" -gt 5000 ] || die "only $i files of 3000 bytes fit"
 for j in 0 $((i / 2)) $((i - 1)); do expect_equal "$(stat -c %s "$MNT/s$j")" 3000; done
 kill_fs

@@ -3,6 +3,7 @@
 # for root and for a user who owns the image. See also perms.sh (groups) and unmount.sh (signals).
 . "$(dirname "$0")/lib.sh"
 needs_pmemfs
+needs_command python3
 escape() { "$PMEMFS_BUILD/tests/cases/escape" "$@"; }
 kernel_has_filters() { grep -q ^Seccomp_filters /proc/self/status; }
 
@@ -19,7 +20,7 @@ elif [ -z "${PMEMFS_SANITIZE:-}" ]; then
 	# What is left, whatever the arguments: a longer list is a decision.
 	printf '%s\n' read write open close poll munmap brk rt_sigaction rt_sigprocmask writev \
 		sched_yield mremap msync madvise dup2 nanosleep getpid exit gettimeofday sysinfo \
-		rt_sigtimedwait gettid futex sched_getaffinity restart_syscall clock_gettime \
+		rt_sigtimedwait rt_sigpending gettid futex sched_getaffinity restart_syscall clock_gettime \
 		clock_nanosleep exit_group openat set_robust_list getrandom rseq clone3 | sort >expected
 	young() { grep -Ev '^(4[5-9]|50|51)[0-9]$|^(cachestat|fchmodat2|map_shadow_stack|futex_(wake|wait|requeue))$'; }
 	escape list >list
@@ -114,6 +115,37 @@ exec 7>&-
 wait "$writer" || :
 ! mountpoint -q "$MNT" || die "still mounted"
 fsck_clean
+
+# Recovery, which reads all of the medium, is in the sandbox; who dies in it leaves no mount.
+mount_fs
+mkdir "$MNT/d"
+sysx create "$MNT/d/f" 60000
+kill_fs
+cat >catch.py <<'END'
+import os, signal, subprocess, sys
+mount, image, point = sys.argv[1:]
+for n in range(100):
+    p = subprocess.Popen([mount, image, point, "-o", "silent,recovery_threads=1"], stderr=subprocess.DEVNULL)
+    daemon = 0
+    while p.poll() is None:
+        try:
+            if not daemon:
+                daemon = int((open(f"/proc/{p.pid}/task/{p.pid}/children").read().split() or [0])[0])
+            elif "Seccomp:\t2" in open(f"/proc/{daemon}/status").read():
+                os.kill(daemon, signal.SIGKILL)
+                break
+        except OSError:
+            pass
+    if p.wait() != 0:
+        sys.exit(0)
+    subprocess.run(["umount", "-l", point])
+sys.exit("it was never seen confined and not ready")
+END
+if kernel_has_filters; then
+	python3 catch.py "$MOUNT" "$IMG" "$MNT"
+	for try in $(seq 40); do mountpoint -q "$MNT" || break; sleep 0.05; done
+	! mountpoint -q "$MNT" || die "a daemon that died before it was ready left its mount"
+fi
 
 # For debuggers and profilers only, and not in silence.
 said=$("$MOUNT" "$IMG" "$MNT" -o nosandbox 2>&1)

@@ -289,28 +289,24 @@ static void on_event(void *arg, enum media_event ev, uint64_t off, const void *b
 }
 
 /* The memory as it was at a fence of the repair is repaired by a new run. */
-static bool try_killed_at(const struct damage *d, unsigned at)
+static bool try_killed_at(const struct damage *d, struct image *img, unsigned at)
 {
 	struct pmemfs_check_result res;
 	struct found f = {0};
-	struct image img;
-	struct killer k = {.img = &img, .d = d, .at = at};
+	struct killer k = {.img = img, .d = d, .at = at, .copy = malloc(img->size)};
 
-	make_damaged(d, &img);
-	k.copy = malloc(img.size);
-	media_set_hook(img.m, on_event, &k);
-	assert_int_equal(run(img.m, PMEMFS_FIX_ALL, &f, &res), 0);
-	media_set_hook(img.m, NULL, NULL);
+	media_set_hook(img->m, on_event, &k);
+	assert_int_equal(run(img->m, PMEMFS_FIX_ALL, &f, &res), 0);
+	media_set_hook(img->m, NULL, NULL);
 	if (k.fences > at) {
-		memcpy(img.mem, k.copy, img.size);
-		assert_int_equal(run(img.m, PMEMFS_FIX_ALL, &f, &res), 0);
+		memcpy(img->mem, k.copy, img->size);
+		assert_int_equal(run(img->m, PMEMFS_FIX_ALL, &f, &res), 0);
 		assert_int_equal(res.fixed, res.problems);
-		look(&img, &f);
+		look(img, &f);
 		expect(d, "-n after a kill", &f, nothing);
-		use(&img);
+		use(img);
 	}
 	free(k.copy);
-	image_free(&img);
 	return k.fences > at;
 }
 
@@ -327,11 +323,20 @@ static void test_damage(void **state)
 static void test_killed(void **state)
 {
 	const struct damage *d = *state;
+	struct image img;
+	uint8_t *start;
 	unsigned at = 0;
 
-	while (try_killed_at(d, at))
+	make_damaged(d, &img);
+	start = malloc(img.size);
+	memcpy(start, img.mem, img.size);
+	while (try_killed_at(d, &img, at)) {
+		memcpy(img.mem, start, img.size);
 		at++;
+	}
 	assert_true(at > 1);
+	free(start);
+	image_free(&img);
 }
 
 /* ---- the rest ------------------------------------------------------------------------- */
