@@ -576,6 +576,14 @@ static void quota_unreachable(struct image *img)
 	unreachable(img);
 }
 
+static struct pmemfs *mount_replica(struct image *img)
+{
+	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS, .replica = true};
+
+	assert_int_equal(pmemfs_format(img->m, &o), 0);
+	return image_mount(img);
+}
+
 /* Lists two blocks of a file as bad. */
 static uint64_t list_bad(struct image *img)
 {
@@ -637,12 +645,9 @@ static void bad_saved(struct image *img)
 
 static void bad_one_copy_left(struct image *img, bool crash)
 {
-	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS, .replica = true};
-	struct pmemfs *fs;
+	struct pmemfs *fs = mount_replica(img);
 	uint64_t block;
 
-	assert_int_equal(pmemfs_format(img->m, &o), 0);
-	fs = image_mount(img);
 	assert_int_equal(alloc_contig(fs, 1, 0, &block), 0); /* and nobody has it */
 	assert_int_equal(bad_note(fs, block), 0);
 	if (crash)
@@ -764,26 +769,35 @@ static void limits_shared(struct image *img)
 /*
  * Two head words that look good: the first copy's is an old one, whose log is still there and
  * has room for the record of a repair (else that would state the log anew, as what the newer
- * word names).
+ * word names). Unmounts.
  */
+static void leave_two_heads(struct image *img, struct pmemfs *fs, struct inode *i)
+{
+	uint64_t slot = i->slot;
+	le64 old;
+
+	assert_int_equal(inode_compact(fs, i), 0);
+	memcpy(&old, img->mem + slot, sizeof(old));
+	assert_int_equal(inode_compact(fs, i), 0);
+	image_unmount(fs);
+	memcpy(img->mem + slot, &old, sizeof(old));
+}
+
 static void limits_two_heads(struct image *img)
 {
 	const struct pmemfs_limit root = {put32(1), put32(0), put64(1)};
-	struct pmemfs_format_options o = {.shards = IMAGE_SHARDS, .replica = true};
-	struct pmemfs *fs;
-	uint64_t slot;
-	le64 old;
+	struct pmemfs *fs = mount_replica(img);
 
-	assert_int_equal(pmemfs_format(img->m, &o), 0);
-	fs = image_mount(img);
 	assert_int_equal(pmemfs_quota_on(fs), 0);
 	assert_int_equal(file_put(fs, fs->quota.inode, 0, &root, sizeof(root)), 0);
-	assert_int_equal(inode_compact(fs, fs->quota.inode), 0);
-	slot = fs->quota.inode->slot;
-	memcpy(&old, img->mem + slot, sizeof(old));
-	assert_int_equal(inode_compact(fs, fs->quota.inode), 0);
-	image_unmount(fs);
-	memcpy(img->mem + slot, &old, sizeof(old));
+	leave_two_heads(img, fs, fs->quota.inode);
+}
+
+static void table_two_heads(struct image *img)
+{
+	struct pmemfs *fs = mount_replica(img);
+
+	leave_two_heads(img, fs, fs->shard[0].table.inode);
 }
 
 /* The block of usage is the second of the chain. */
@@ -1016,6 +1030,7 @@ const struct damage damages[] = {
 	{"table-record", table_record, {CHECK_TABLE}, NEVER},
 	{"table-header", table_header, {CHECK_HEADER}, SAFE},
 	{"table-reserved", table_reserved, {CHECK_SLOT_RESERVED}, SAFE},
+	{"table-two-heads", table_two_heads, {CHECK_COPY}, SAFE},
 	{"table-kind", table_kind, {CHECK_TABLE_KIND}, NEVER},
 	{"journal-record", journal_record, {CHECK_JOURNAL}, NEVER},
 	{"head-word", head_word, {CHECK_HEAD}, ASKED, .yes = {CHECK_HEAD, CHECK_DANGLING}},
