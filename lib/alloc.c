@@ -194,22 +194,28 @@ static void give(struct pmemfs *fs, uint64_t block, uint64_t n)
 	}
 }
 
-void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
+/* All but bad blocks; online: those leave their stripes, whose others can do without them. */
+static void give_good(struct pmemfs *fs, uint64_t block, uint64_t n, bool online)
 {
 	uint64_t end = block + n;
 
-	while (block < end) {
-		uint64_t stop = bad_next(fs, block, end);
-
+	for (uint64_t stop; block < end; block = stop + 1) {
+		stop = bad_next(fs, block, end);
 		if (block < stop)
 			give(fs, block, stop - block);
-		block = stop + 1;
+		if (stop < end && online)
+			parity_forget(fs, stop, 1);
 	}
+}
+
+void free_blocks(struct pmemfs *fs, uint64_t block, uint64_t n)
+{
+	give_good(fs, block, n, true);
 }
 
 void alloc_add(struct pmemfs *fs, uint64_t block, uint64_t n)
 {
-	free_blocks(fs, block, n);
+	give_good(fs, block, n, false);
 }
 
 void alloc_clear(struct pmemfs *fs)

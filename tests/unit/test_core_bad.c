@@ -199,6 +199,30 @@ static void moves(void **state)
 	}
 }
 
+/* A block that was left is no member of its stripe: the others can still be rebuilt. */
+static void left_stripe(void **state)
+{
+	struct corefs *c = *state;
+	uint64_t ino = mk_held(c, ROOT, "f"), other;
+
+	if (!corefs_parity())
+		return;
+	put_seed(c, ino, 0, SIZE, 1);
+	other = block_of(c, ino, 2);
+	poison_block(block_of(c, ino, 1));
+	assert_int_equal(bad / PMEMFS_STRIPE, other / PMEMFS_STRIPE);
+	assert_int_equal(scrub(c).damaged, 0);
+	assert_int_not_equal(block_of(c, ino, 1), bad);
+	poison_add(other * BLOCK + 64, 64);
+	expect_seed(c, ino, 0, SIZE, 1);
+	unmount(c);
+	mount(c);
+	hold(c, ROOT, "f");
+	expect_seed(c, ino, 0, SIZE, 1);
+	assert_int_equal(scrub(c).damaged, 0);
+	poison_end();
+}
+
 /* What takes its content back is bad no more. */
 static void heals(void **state)
 {
@@ -328,6 +352,7 @@ int main(void)
 	    CORE_TEST(scrubbed_then_freed),
 	    CORE_TEST(overwritten),
 	    CORE_TEST(moves),
+	    CORE_TEST(left_stripe),
 	    CORE_TEST(heals),
 	    CORE_TEST(fsck_lists),
 	    CORE_TEST(reserved),
