@@ -199,6 +199,8 @@ static void give_good(struct pmemfs *fs, uint64_t block, uint64_t n, bool online
 {
 	uint64_t end = block + n;
 
+	if (unlikely(fs->keep_freed) && online)
+		return;
 	for (uint64_t stop; block < end; block = stop + 1) {
 		stop = bad_next(fs, block, end);
 		if (block < stop)

@@ -127,7 +127,9 @@ static int run_passes(struct check *c)
 		return r;
 	check_progress(c, 5, 0, 1);
 	r = check_blocks(c);
-	if (!r && !c->o->no_data) {
+	/* What is shared is nobody's to rebuild; it is checked when it is not shared any more.
+	 */
+	if (!r && !c->o->no_data && !(c->shared && c->o->fix != PMEMFS_FIX_NONE)) {
 		check_progress(c, 6, 0, 1);
 		r = check_data(c);
 	}
@@ -181,18 +183,43 @@ static int check_all(struct check *c)
 	int r;
 
 	c->fs = fs_new(c->m, &c->sb, &options);
+	if (c->again) /* what stands behind a log's end is still no crash's */
+		c->fs->was_clean = c->was_clean;
 	c->was_clean = c->fs->was_clean;
 	c->fs->both =
 	    true; /* of two head words that look good, the one that is going to stay */
 	r = run_passes(c);
 	fill_result(c);
 	check_map_free(c);
-	if (!r)
+	if (!r && !c->unshared)
 		r = finish(c);
+	c->again = !r && c->unshared;
+	if (c->again)
+		c->sb = c->fs->sb;
 	if (c->fs)
 		fs_delete(c->fs);
 	free(c->fix);
 	return r;
+}
+
+/* From the beginning, but for what was found out of the medium's state and has been repaired.
+ */
+static int check_again(struct check *c)
+{
+	struct pmemfs_check_result *res = c->res;
+
+	*c = (struct check){.m = c->m,
+			    .o = c->o,
+			    .res = res,
+			    .sb = c->sb,
+			    .was_clean = c->was_clean,
+			    .unsound = c->unsound,
+			    .refused = c->refused,
+			    .changed = c->changed,
+			    .recount = c->recount,
+			    .again = true};
+	res->files = res->dirs = res->others = 0;
+	return check_all(c);
 }
 
 static bool quick(struct check *c)
@@ -220,6 +247,8 @@ int pmemfs_check(struct media *m, const struct pmemfs_check_options *o,
 	r = check_super(&c);
 	if (!r && !quick(&c))
 		r = check_all(&c);
+	if (!r && c.again)
+		r = check_again(&c);
 	if (!r)
 		*ret = res;
 	return r;

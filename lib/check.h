@@ -56,14 +56,15 @@ enum check_code {
 	CHECK_LOOP = 409,	   /* a directory inside itself */
 	CHECK_REMOVED_NAMED = 410, /* a name leads to an inode that was removed */
 
-	CHECK_SHARED = 501,	/* blocks with several owners */
+	CHECK_SHARED = 501,	/* blocks of two logs, or of what else cannot move */
 	CHECK_SAVED_LIST = 502, /* the saved free list cannot be read */
 	CHECK_SAVED_USED = 503, /* it says free what is not */
 	CHECK_SAVED_LEAK = 504, /* it misses free blocks */
 	CHECK_FREE_COUNT = 505,
 	CHECK_INODE_COUNT = 506,
 	CHECK_DENTRY_COUNT = 507,
-	CHECK_USAGE = 508, /* the saved usage of a user or group */
+	CHECK_USAGE = 508,	 /* the saved usage of a user or group */
+	CHECK_SHARED_DATA = 509, /* blocks of a file that something else owns too */
 
 	CHECK_DATA = 601,      /* checksum */
 	CHECK_DATA_IO = 602,   /* the medium failed */
@@ -135,6 +136,7 @@ enum fix_kind {		      /* in the order in which they are carried out */
 		FIX_RECONNECT,	/* name it in lost+found */
 		FIX_FREE,	/* free the inode */
 		FIX_MOVE,	/* file block `arg` leaves a bad block */
+		FIX_UNSHARE,	/* it leaves a block that is another's too; before all others */
 		FIX_KINDS,
 };
 struct fix {
@@ -161,6 +163,11 @@ struct check {
 	bool recount;	  /* what was saved at unmount is to be written anew */
 	uint64_t *owned;  /* a bit for each block */
 	uint64_t *shared; /* blocks with a second owner; NULL: none */
+	uint64_t *firm, *firm_twice;  /* those of them that an owner, or two, cannot leave */
+	bool stuck;		      /* some stay shared */
+	bool unshared;		      /* none is any more: to be checked again */
+	bool again;		      /* this is that */
+	uint64_t shares;	      /* problems agreed to of data that is shared */
 	bool bad_own[PMEMFS_BAD_MAX]; /* bad blocks that nobody else owns */
 	uint64_t used_blocks, inodes, dentry_bytes, written;
 	uint64_t data_done; /* blocks */
@@ -177,6 +184,8 @@ bool check_problem(struct check *c, const struct problem *p);
 void check_repair_failed(struct check *c, const struct fix *f, int error);
 /* Reports that what was agreed to in passes 3 and 4 is not done, and takes it back. */
 void check_repairs_left(struct check *c);
+/* The same without a word: it will be found again. */
+void check_take_back(struct check *c);
 void check_progress(struct check *c, unsigned pass, uint64_t done, uint64_t total);
 /* Whether this problem has a repair at all. */
 bool check_code_fixable(enum check_code code);

@@ -7,40 +7,120 @@
 
 #include "check.h"
 
-/* ---- shared blocks ---- */
+/* ---- shared blocks ----
+ *
+ * Logs, tables and what has a fixed place stay where they are: their own checksums say whose
+ * they are. Data of files moves, so nothing is decided about whose it was: who has the right
+ * checksum for it keeps his data, each in a block of his own; who has not reads an error, as
+ * before.
+ */
 
-static bool is_shared(const struct check *c, uint64_t block)
+static bool has_bit(const uint64_t *map, uint64_t block)
 {
-	return c->shared[block / 64] >> block % 64 & 1;
+	return map[block / 64] >> block % 64 & 1;
 }
 
-static void report_shared(struct check *c, uint64_t ino, uint64_t block, uint64_t len)
+/* What of an inode stays where it is (log, the blocks of a table), or can move (data). */
+static void runs_of(const struct inode *i, bool firm, struct extvec *ret)
 {
-	for (uint64_t k = 0, n; k < len; k += n) {
-		for (n = 0; k + n < len && is_shared(c, block + k + n); n++)
-			;
-		if (n)
-			check_problem(c, &(struct problem){.code = CHECK_SHARED,
-							   .ino = ino,
-							   .num = block + k,
-							   .want = block + k + n - 1});
-		else
-			n = 1;
-	}
+	struct range_cursor at;
+	bool table = i->ino & PMEMFS_INO_TABLE && i->ino != PMEMFS_INO_QUOTA;
+
+	if (table == firm)
+		for (const struct range *r = rangemap_find(&i->extents, 0, &at); r;
+		     r = rangemap_next(&i->extents, &at))
+			extvec_add(ret, range_block(r), r->len);
+	for (uint32_t k = 0; k < i->log.nseg && firm; k++)
+		extvec_add(ret, i->log.seg[k].block, i->log.seg[k].blocks);
 }
 
-static void find_shared(struct check *c, const struct inode *i)
+static void note_firm(struct check *c, const struct inode *i)
 {
 	struct extvec x;
 
 	extvec_init(&x);
-	inode_runs(i, &x);
+	runs_of(i, true, &x);
 	for (size_t k = 0; k < x.n; k++)
-		report_shared(c, i->ino, x.v[k].block, x.v[k].len);
+		for (uint64_t b = x.v[k].block; b < x.v[k].block + x.v[k].len; b++) {
+			uint64_t bit = 1ull << b % 64;
+
+			if (!has_bit(c->shared, b))
+				continue;
+			if (c->firm[b / 64] & bit || super_is_reserved(&c->sb, b)) {
+				c->firm_twice[b / 64] |= bit;
+				c->stuck = true;
+			}
+			c->firm[b / 64] |= bit;
+		}
 	extvec_done(&x);
 }
 
-static int shared_owner(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+static void report_firm(struct check *c, const struct inode *i)
+{
+	struct problem p = {.code = CHECK_SHARED, .ino = i->ino};
+	struct extvec x;
+
+	extvec_init(&x);
+	runs_of(i, true, &x);
+	for (size_t k = 0; k < x.n; k++)
+		for (uint64_t b = x.v[k].block, end = b + x.v[k].len, n; b < end; b += n) {
+			for (n = 0; b + n < end && has_bit(c->firm_twice, b + n); n++)
+				;
+			p.num = b;
+			p.want = b + n - 1;
+			if (n)
+				check_problem(c, &p);
+			else
+				n = 1;
+		}
+	extvec_done(&x);
+}
+
+/* File blocks [b, b + n) of the range. */
+static void report_data(struct check *c, const struct inode *i, const struct range *r,
+			uint64_t b, uint64_t n)
+{
+	struct problem p = {.code = CHECK_SHARED_DATA,
+			    .ino = i->ino,
+			    .num = b,
+			    .want = b + n - 1,
+			    .off = (range_block(r) + (b - r->start)) * PMEMFS_BLOCK_SIZE};
+
+	if (!check_problem(c, &p)) {
+		c->stuck = true;
+		return;
+	}
+	c->agreed++;
+	c->shares++;
+	for (uint64_t k = 0; k < n; k++) {
+		check_fix_later(c, FIX_UNSHARE, i->ino, b + k);
+		c->fix[c->fixes - 1].quiet = k; /* the problem is one */
+	}
+}
+
+static void report_shared(struct check *c, const struct inode *i)
+{
+	struct range_cursor at;
+
+	report_firm(c, i);
+	if (!S_ISREG(i->attr.mode) || (i->ino & PMEMFS_INO_TABLE && i->ino != PMEMFS_INO_QUOTA))
+		return;
+	for (const struct range *r = rangemap_find(&i->extents, 0, &at); r;
+	     r = rangemap_next(&i->extents, &at))
+		for (uint64_t b = r->start, n; b < range_end(r); b += n) {
+			uint64_t block = range_block(r) + (b - r->start);
+
+			for (n = 0; b + n < range_end(r) && has_bit(c->shared, block + n); n++)
+				;
+			if (n)
+				report_data(c, i, r, b, n);
+			else
+				n = 1;
+		}
+}
+
+static int each_owner(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci,
+		      void (*fn)(struct check *c, const struct inode *i))
 {
 	struct inode *i;
 	int r;
@@ -50,9 +130,41 @@ static int shared_owner(struct check *c, uint64_t ino, uint64_t slot, struct che
 	r = check_read(c, ino, slot, &i);
 	if (r)
 		return r;
-	find_shared(c, i);
+	fn(c, i);
 	inode_delete(i);
 	return 0;
+}
+
+static int note_owner(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+{
+	return each_owner(c, ino, slot, ci, note_firm);
+}
+
+static int report_owner(struct check *c, uint64_t ino, uint64_t slot, struct check_inode *ci)
+{
+	return each_owner(c, ino, slot, ci, report_shared);
+}
+
+static void internal_owners(struct check *c, void (*fn)(struct check *c, const struct inode *i))
+{
+	for (unsigned s = 0; s < c->fs->shards; s++)
+		fn(c, c->fs->shard[s].table.inode);
+	if (c->fs->quota.inode)
+		fn(c, c->fs->quota.inode);
+}
+
+static int check_shared(struct check *c)
+{
+	int r;
+
+	c->firm = xcalloc(c->fs->blocks / 64 + 1, sizeof(c->firm[0]));
+	c->firm_twice = xcalloc(c->fs->blocks / 64 + 1, sizeof(c->firm_twice[0]));
+	internal_owners(c, note_firm);
+	r = check_each(c, 0, note_owner);
+	if (r)
+		return r;
+	internal_owners(c, report_shared);
+	return check_each(c, 5, report_owner);
 }
 
 /* ---- what was saved ---- */
@@ -127,13 +239,8 @@ int check_blocks(struct check *c)
 {
 	int r = 0;
 
-	if (c->shared) {
-		for (unsigned s = 0; s < c->fs->shards; s++)
-			find_shared(c, c->fs->shard[s].table.inode);
-		if (c->fs->quota.inode)
-			find_shared(c, c->fs->quota.inode);
-		r = check_each(c, 5, shared_owner);
-	}
+	if (c->shared)
+		r = check_shared(c);
 	if (r || !c->was_clean || c->changed) /* mended: what was saved is void */
 		return r;
 	r = check_saved(c);

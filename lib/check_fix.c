@@ -6,8 +6,8 @@
  * Each is atomic and leaves the filesystem better than it was, so fsck may be killed at any
  * moment and run again. Before the first one the superblock stops saying "clean": a mount would
  * then recover. All is done at the end, when it is known which blocks belong to whom; where
- * that is not known, because an inode cannot be read or two claim the same block, nothing is
- * repaired.
+ * that is not known, because an inode cannot be read, nothing is repaired. Blocks that two
+ * files claim are given up by both, and then everything is checked again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -83,6 +83,20 @@ int check_give_up(struct check *c, uint64_t ino, uint64_t slot, uint64_t head)
 
 /* ---- one inode ---- */
 
+/* What would be cleared may be another's. */
+static bool tail_is_shared(const struct check *c, const struct log *l)
+{
+	for (unsigned copy = 0; copy < c->fs->copies; copy++) {
+		uint64_t off = l->pos + copy * l->mirror;
+
+		for (uint64_t b = off / PMEMFS_BLOCK_SIZE;
+		     b * PMEMFS_BLOCK_SIZE < l->end + copy * l->mirror; b++)
+			if (c->shared[b / 64] >> b % 64 & 1)
+				return true;
+	}
+	return false;
+}
+
 /* The core would not open an inode with such a tail. */
 static int fix_tail(struct check *c, uint64_t ino)
 {
@@ -95,6 +109,10 @@ static int fix_tail(struct check *c, uint64_t ino)
 		return -ESTALE;
 	i = inode_new(ino, slot);
 	r = inode_read(c->fs, i, true, &end);
+	if (!r && c->shared && tail_is_shared(c, &i->log)) {
+		inode_delete(i);
+		return 0; /* when it is not any more */
+	}
 	if (!r)
 		r = log_note_tail(c->fs, &i->log);
 	if (!r || r == -ESTALE)
@@ -176,7 +194,64 @@ static int fix_move(struct check *c, uint64_t ino, uint64_t b)
 
 	if (r)
 		return r;
-	r = file_move_block(c->fs, i, b);
+	r = file_move_block(c->fs, i, b, false);
+	close_repaired(c, i);
+	return r;
+}
+
+/* The same space, reserved elsewhere: it reads as zeros. */
+static int move_reserved(struct check *c, struct inode *i, uint64_t b)
+{
+	struct edit ed;
+	int r = 0;
+
+	for (unsigned step = 0; step < 2 && !r; step++) {
+		edit_begin(&ed, c->fs, i, i->attr.size);
+		if (!step)
+			edit_hole(&ed, b, b + 1);
+		else
+			r = edit_reserve(&ed, b, b + 1, false);
+		if (r)
+			edit_abort(&ed);
+		else
+			r = edit_commit(&ed, 0, &i->attr, ALLOC_RESERVE);
+	}
+	return r;
+}
+
+static bool data_is_right(struct check *c, const struct inode *i, const struct range *r,
+			  uint64_t b)
+{
+	uint64_t block = range_block(r) + (b - r->start), hash;
+
+	return !media_hash(c->m, block * PMEMFS_BLOCK_SIZE, data_valid(i->attr.size, b),
+			   data_seed(c->fs, block), &hash) &&
+	       !file_judge(c->fs, i, r, b, hash);
+}
+
+static int unshare_block(struct check *c, struct inode *i, uint64_t b)
+{
+	struct range_cursor at;
+	const struct range *r = rangemap_find(&i->extents, b, &at);
+
+	if (!r || r->start > b)
+		return 0;
+	if (range_flags(r) || !data_valid(i->attr.size, b))
+		return move_reserved(c, i, b);
+	return file_move_block(c->fs, i, b, !data_is_right(c, i, r, b));
+}
+
+static int fix_unshare(struct check *c, uint64_t ino, uint64_t b)
+{
+	struct inode *i;
+	int r;
+
+	if (ino == PMEMFS_INO_QUOTA)
+		return unshare_block(c, c->fs->quota.inode, b);
+	r = inode_open(c->fs, ino, true, &i);
+	if (r)
+		return r;
+	r = unshare_block(c, i, b);
 	close_repaired(c, i);
 	return r;
 }
@@ -384,6 +459,8 @@ static int apply_fix(struct check *c, const struct fix *f)
 		return fix_free(c, f->ino);
 	case FIX_MOVE:
 		return fix_move(c, f->ino, f->arg);
+	case FIX_UNSHARE:
+		return fix_unshare(c, f->ino, f->arg);
 	case FIX_KINDS:
 		break;
 	}
@@ -412,9 +489,48 @@ static void set_free_space(struct check *c)
 	atomic_store(&c->fs->dentry_bytes, (int64_t)c->dentry_bytes);
 }
 
-static bool space_known(const struct check *c)
+/* True: all of them worked. */
+static bool apply_kind(struct check *c, enum fix_kind kind)
 {
-	return !c->blocks_unknown && !c->shared;
+	bool all = true;
+
+	for (size_t k = 0; k < c->fixes; k++) {
+		int err = c->fix[k].kind == kind ? apply_fix(c, &c->fix[k]) : 0;
+
+		if (err)
+			check_repair_failed(c, &c->fix[k], err);
+		all &= !err;
+	}
+	return all;
+}
+
+/*
+ * Blocks that are shared are used, so there is space to move to; what is moved away from may
+ * still be another's, so it is not given to anybody. Then all is checked again, and nothing of
+ * it is shared; a crash meanwhile leaves fewer that are.
+ */
+static int repair_shared(struct check *c)
+{
+	int r;
+
+	if (c->stuck || c->again) {
+		check_repairs_left(c);
+		return 0;
+	}
+	set_free_space(c);
+	r = check_dirty(c);
+	if (r)
+		return r;
+	c->fs->keep_freed = true;
+	c->agreed -= c->shares;
+	apply_kind(c, FIX_TAIL); /* the core opens no inode whose log has a tail */
+	c->unshared = apply_kind(c, FIX_UNSHARE);
+	if (c->unshared)
+		check_take_back(c);
+	else
+		check_repairs_left(c);
+	icache_drop(c->fs, NULL);
+	return 0;
 }
 
 int check_repair(struct check *c)
@@ -424,22 +540,19 @@ int check_repair(struct check *c)
 	if (c->o->fix == PMEMFS_FIX_NONE)
 		return 0;
 	/* Else even what is cleared in place may be another's. */
-	if (!space_known(c)) {
+	if (c->blocks_unknown) {
 		check_repairs_left(c);
 		return 0;
 	}
+	if (c->shared)
+		return repair_shared(c);
 	set_free_space(c);
 	if (!c->fixes)
 		return 0;
 	r = check_dirty(c);
 	/* In the order of the kinds: the core opens no inode whose log has a tail. */
 	for (unsigned kind = 0; kind < FIX_KINDS && !r; kind++)
-		for (size_t k = 0; k < c->fixes; k++) {
-			int err = c->fix[k].kind == kind ? apply_fix(c, &c->fix[k]) : 0;
-
-			if (err)
-				check_repair_failed(c, &c->fix[k], err);
-		}
+		apply_kind(c, kind);
 	icache_drop(c->fs, NULL);
 	return r;
 }

@@ -66,8 +66,10 @@ void check_map_free(struct check *c)
 	free(c->table);
 	free(c->owned);
 	free(c->shared);
+	free(c->firm);
+	free(c->firm_twice);
 	c->table = NULL;
-	c->owned = c->shared = NULL;
+	c->owned = c->shared = c->firm = c->firm_twice = NULL;
 }
 
 static const struct check_run *find_run(const struct check_table *t, uint64_t block)

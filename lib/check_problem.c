@@ -145,8 +145,11 @@ static const struct row rows[] = {
 	 "Inode %i%p: it is marked as removed, but has %w names",
 	 "Make that its link count", false, STRUCTURE},
 	{CHECK_SHARED,
-	 "Inode %i%p: blocks %n to %w belong to something else too",
+	 "Inode %i%p: blocks %n to %w of its log or table belong to another one too",
 	 NULL, false, STRUCTURE},
+	{CHECK_SHARED_DATA,
+	 "Inode %i%p: file blocks %n to %w (on block %b) are on blocks of something else too",
+	 "Give it blocks of its own", false, STRUCTURE},
 	{CHECK_SAVED_LIST,
 	 "The saved list of free blocks is damaged",
 	 "Rebuild it", true, BOOKS},
@@ -360,6 +363,12 @@ void check_repairs_left(struct check *c)
 		return;
 	check_problem(c, &(struct problem){.code = CHECK_REPAIRS_LEFT, .num = c->agreed});
 	c->res->problems--;
+	c->res->fixed -= c->agreed;
+}
+
+void check_take_back(struct check *c)
+{
+	c->res->problems -= c->agreed;
 	c->res->fixed -= c->agreed;
 }
 

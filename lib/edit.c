@@ -316,18 +316,25 @@ int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const 
 	return err;
 }
 
-int edit_move(struct edit *ed, uint64_t b)
+int edit_move(struct edit *ed, uint64_t b, bool lost)
 {
 	uint32_t valid = data_valid(ed->size, b);
 	char *bytes = partial_block(ed);
 	uint64_t block;
-	int err = file_read_block(ed->fs, ed->inode, b, valid, bytes);
+	int err = 0;
 
+	if (!lost)
+		err = file_read_block(ed->fs, ed->inode, b, valid, bytes);
+	else
+		memset(bytes, 0, valid);
 	if (!err)
 		err = take_block(ed, b, &block);
-	if (!err)
-		store_block(ed, b, block, bytes, 0, valid);
-	return err;
+	if (err)
+		return err;
+	store_block(ed, b, block, bytes, 0, valid);
+	if (lost)
+		ed->csum[ed->csums - 1].raw ^= 1;
+	return 0;
 }
 
 int edit_old_end(struct edit *ed)

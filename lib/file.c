@@ -173,13 +173,13 @@ int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, 
 	return err;
 }
 
-int file_move_block(struct pmemfs *fs, struct inode *i, uint64_t b)
+int file_move_block(struct pmemfs *fs, struct inode *i, uint64_t b, bool lost)
 {
 	struct edit ed;
 	int err;
 
 	edit_begin(&ed, fs, i, i->attr.size);
-	err = edit_move(&ed, b);
+	err = edit_move(&ed, b, lost);
 	if (!err)
 		return edit_commit(&ed, 0, &i->attr, 0);
 	edit_abort(&ed);

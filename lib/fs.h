@@ -685,6 +685,7 @@ struct pmemfs {
 	atomic_bool readonly;
 	atomic_bool damaged; /* seen corruption: no writing until fsck */
 	bool was_clean;
+	bool keep_freed; /* fsck: what is freed is given to nobody */
 	bool both; /* tables and limits are read from both copies: after a crash, and by fsck */
 	_Atomic uint64_t free;	      /* see alloc.c; shards change it seldom */
 	_Atomic int64_t dentry_bytes; /* the same */
@@ -852,8 +853,11 @@ int edit_full(struct edit *ed, uint64_t b, uint64_t n, const void *src);
 int edit_ahead(struct edit *ed, uint64_t b, uint64_t n, const void *src);
 /* Bytes [from, to) of block b take src (NULL: zeros). */
 int edit_partial(struct edit *ed, uint64_t b, uint32_t from, uint32_t to, const void *src);
-/* Block b, which is written, goes elsewhere as it is. */
-int edit_move(struct edit *ed, uint64_t b);
+/*
+ * Block b, which is written, goes elsewhere as it is; or, lost: with a checksum that nothing
+ * matches, so that it stays lost.
+ */
+int edit_move(struct edit *ed, uint64_t b, bool lost);
 /* The block that holds the old end of the file: zeros up to the new one, or a new checksum. */
 int edit_old_end(struct edit *ed);
 /* Unmaps what is mapped in the blocks [b, end). */
@@ -871,9 +875,10 @@ void edit_abort(struct edit *ed);
 int file_put(struct pmemfs *fs, struct inode *i, uint64_t off, const void *buf, size_t size);
 /*
  * Block b, which is written, goes elsewhere, by copy-on-write as any other change: a crash
- * leaves it where it was or where it goes. The exclusive lock; nothing else changes.
+ * leaves it where it was or where it goes. lost: as edit_move. The exclusive lock; nothing else
+ * changes.
  */
-int file_move_block(struct pmemfs *fs, struct inode *i, uint64_t b);
+int file_move_block(struct pmemfs *fs, struct inode *i, uint64_t b, bool lost);
 /* Checks blocks [b, end) of the written range r on the medium. -EIO, and it is reported. */
 int file_verify(struct pmemfs *fs, const struct inode *i, const struct range *r, uint64_t b,
 		uint64_t end);

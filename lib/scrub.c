@@ -180,7 +180,7 @@ static bool move_bad(struct pmemfs *fs, struct inode *i, struct pmemfs_scrub *s)
 		return false;
 	n = find_bad(fs, i, b, PMEMFS_BAD_MAX);
 	for (unsigned k = 0; k < n; k++) {
-		if (file_move_block(fs, i, b[k]))
+		if (file_move_block(fs, i, b[k], false))
 			continue;
 		fs_report(fs, 1, "inode %llu: block %llu left a bad block of the device",
 			  (unsigned long long)i->ino, (unsigned long long)b[k]);

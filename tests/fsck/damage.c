@@ -419,6 +419,39 @@ static void shared(struct image *img)
 	image_unmount(fs);
 }
 
+/* Both have the right checksum for it. */
+static void shared_written(struct image *img)
+{
+	uint64_t block = image_block_of(img, img->file, 5);
+	struct pmemfs *fs = image_mount(img);
+
+	image_map_written(fs, img->lone, 100, block, true);
+	image_unmount(fs);
+}
+
+/* Twice by one file, which has it reserved, too. */
+static void shared_twice(struct image *img)
+{
+	uint64_t block = image_block_of(img, img->file, 5);
+	struct pmemfs *fs = image_mount(img);
+
+	image_map(fs, img->file, 200, block);
+	image_map_written(fs, img->file, 201, block, true);
+	image_unmount(fs);
+}
+
+/* With the log of a directory, which stays. */
+static void shared_log(struct image *img)
+{
+	struct pmemfs *fs = image_mount(img);
+	struct inode *i = image_inode(fs, img->sub);
+	uint64_t block = i->log.seg[i->log.nseg - 1].block;
+
+	inode_delete(i);
+	image_map(fs, img->lone, 100, block);
+	image_unmount(fs);
+}
+
 static struct pmemfs_saved *saved_of(struct image *img)
 {
 	return (void *)(img->mem + get64(image_super(img)->saved_list) * PMEMFS_BLOCK_SIZE);
@@ -1086,7 +1119,7 @@ const struct damage damages[] = {
 	{"removed-but-named-more", removed_named_more,
 	 {CHECK_DANGLING, CHECK_REMOVED_NAMED, CHECK_PARENT}, ASKED},
 	{"removed-but-full-more", removed_full_more, {CHECK_DANGLING, CHECK_UNREACHABLE}, ASKED},
-	{"shared-block", shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
+	{"shared-block", shared, {CHECK_SHARED_DATA, CHECK_SHARED_DATA}, ASKED},
 	{"bad-listed", bad_listed, {0}, SAFE},
 	{"bad-free-word", bad_free_word, {CHECK_BAD_WORD}, SAFE},
 	{"bad-entry", bad_entry, {CHECK_BAD_WORD}, SAFE},
@@ -1095,6 +1128,10 @@ const struct damage damages[] = {
 	{"bad-saved", bad_saved, {CHECK_FREE_COUNT}, SAFE},
 	{"bad-one-copy", bad_one_copy, {CHECK_BAD_WORD}, SAFE},
 	{"crash-bad-one-copy", crash_bad_one_copy, {0}, SAFE},
+	{"shared-written", shared_written, {CHECK_SHARED_DATA, CHECK_SHARED_DATA}, ASKED},
+	{"shared-twice", shared_twice,
+	 {CHECK_SHARED_DATA, CHECK_SHARED_DATA, CHECK_SHARED_DATA}, ASKED},
+	{"shared-log", shared_log, {CHECK_SHARED_DATA}, ASKED},
 	{"saved-list", saved_list, {CHECK_SAVED_LIST}, SAFE},
 	{"saved-leak", saved_leak, {CHECK_SAVED_LEAK, CHECK_FREE_COUNT}, SAFE},
 	{"saved-used", saved_used, {CHECK_SAVED_USED, CHECK_FREE_COUNT}, SAFE},
@@ -1117,7 +1154,7 @@ const struct damage damages[] = {
 	{"limits-reserved", limits_reserved, {CHECK_SLOT_RESERVED}, SAFE},
 	{"limits-kind", limits_kind, {CHECK_LIMITS_KIND}, ASKED},
 	{"limits-data", limits_data, {CHECK_LIMIT_DATA}, ASKED},
-	{"limits-shared", limits_shared, {CHECK_SHARED, CHECK_SHARED}, NEVER},
+	{"limits-shared", limits_shared, {CHECK_SHARED_DATA, CHECK_SHARED_DATA}, ASKED},
 	{"limits-two-heads", limits_two_heads, {CHECK_COPY, CHECK_LIMIT}, ASKED},
 	{"limit-kind", limit_kind, {CHECK_LIMIT}, ASKED},
 	{"limit-root", limit_root, {CHECK_LIMIT}, ASKED},

@@ -295,6 +295,29 @@ void image_map(struct pmemfs *fs, uint64_t ino, uint64_t fblock, uint64_t block)
 	image_commit(fs, ino, &rec.u.h);
 }
 
+void image_map_written(struct pmemfs *fs, uint64_t ino, uint64_t fblock, uint64_t block,
+		       bool right)
+{
+	struct {
+		struct pmemfs_update u;
+		le64 size;
+		struct pmemfs_extent e;
+		le64 csum;
+	} rec = {.u.h = {.type = REC_UPDATE, .len = put16(sizeof(rec) / 8)},
+		 .u.mask = put16(UP_SIZE),
+		 .u.extents = put16(1)};
+	uint64_t hash;
+
+	assert_int_equal(media_hash(fs->media, block * PMEMFS_BLOCK_SIZE, PMEMFS_BLOCK_SIZE,
+				    data_seed(fs, block), &hash),
+			 0);
+	rec.size = put64((fblock + 1) * PMEMFS_BLOCK_SIZE);
+	rec.e.where = put64(fblock << 20 | 1);
+	rec.e.what = put64(block);
+	rec.csum = put64(hash + !right);
+	image_commit(fs, ino, &rec.u.h);
+}
+
 uint64_t image_block_of(struct image *img, uint64_t ino, uint64_t fblock)
 {
 	struct pmemfs *fs = image_look(img);

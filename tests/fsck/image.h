@@ -52,6 +52,10 @@ void image_add_entry(struct pmemfs *fs, uint64_t dir, const char *name, uint64_t
 void image_del_entry(struct pmemfs *fs, uint64_t dir, const char *name);
 /* A record that maps a block of a file to a block of the device, unwritten. */
 void image_map(struct pmemfs *fs, uint64_t ino, uint64_t fblock, uint64_t block);
+/* The same, written, with the checksum that the block has now, or another; the file ends there.
+ */
+void image_map_written(struct pmemfs *fs, uint64_t ino, uint64_t fblock, uint64_t block,
+		       bool right);
 /* The device block of a file's block. */
 uint64_t image_block_of(struct image *img, uint64_t ino, uint64_t fblock);
 

@@ -418,6 +418,40 @@ static void test_lost_found(void **state)
 	image_free(&img);
 }
 
+/* Of two files on one block who has the wrong checksum stays without, and nothing else is lost.
+ */
+static void test_shared_lost(void **state)
+{
+	static const unsigned want[] = {CHECK_SHARED_DATA, CHECK_SHARED_DATA, CHECK_DATA, 0};
+	struct pmemfs_check_result res;
+	struct found f = {0};
+	struct image img;
+	struct pmemfs *fs;
+	uint64_t block;
+	char before[4096], after[4096];
+
+	image_make(&img);
+	block = image_block_of(&img, img.file, 5);
+	memcpy(before, img.mem + block * 4096, sizeof(before));
+	fs = image_mount(&img);
+	image_map_written(fs, img.lone, 0, block, false);
+	image_unmount(fs);
+	assert_int_equal(run(img.m, PMEMFS_FIX_ALL, &f, &res), 0);
+	assert_int_equal(f.n, count(want));
+	assert_memory_equal(f.code, want, f.n * sizeof(want[0]));
+	assert_int_equal(res.problems, 3);
+	assert_int_equal(res.fixed, 2);
+	look(&img, &f);
+	assert_int_equal(f.n, 1);
+	assert_int_equal(f.code[0], CHECK_DATA);
+	fs = image_mount(&img);
+	assert_int_equal(pmemfs_read(fs, img.lone, 0, after, sizeof(after)), -EIO);
+	assert_int_equal(pmemfs_read(fs, img.file, 5 * 4096, after, sizeof(after)), 4096);
+	assert_memory_equal(before, after, sizeof(after));
+	image_unmount(fs);
+	image_free(&img);
+}
+
 int main(void)
 {
 	static struct CMUnitTest tests[256];
@@ -438,5 +472,6 @@ int main(void)
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_none_needs_shadow);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_no_superblock);
 	tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_lost_found);
+	tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_shared_lost);
 	return _cmocka_run_group_tests("fsck", tests, n, NULL, NULL);
 }
