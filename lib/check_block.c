@@ -20,17 +20,15 @@ static bool has_bit(const uint64_t *map, uint64_t block)
 	return map[block / 64] >> block % 64 & 1;
 }
 
-/* What of an inode stays where it is (log, the blocks of a table), or can move (data). */
-static void runs_of(const struct inode *i, bool firm, struct extvec *ret)
+/* What of an inode stays where it is: its log, and the blocks of a table. */
+static void firm_runs(const struct inode *i, struct extvec *ret)
 {
 	struct range_cursor at;
-	bool table = i->ino & PMEMFS_INO_TABLE && i->ino != PMEMFS_INO_QUOTA;
+	const struct range *r = inode_is_table(i) ? rangemap_find(&i->extents, 0, &at) : NULL;
 
-	if (table == firm)
-		for (const struct range *r = rangemap_find(&i->extents, 0, &at); r;
-		     r = rangemap_next(&i->extents, &at))
-			extvec_add(ret, range_block(r), r->len);
-	for (uint32_t k = 0; k < i->log.nseg && firm; k++)
+	for (; r; r = rangemap_next(&i->extents, &at))
+		extvec_add(ret, range_block(r), r->len);
+	for (uint32_t k = 0; k < i->log.nseg; k++)
 		extvec_add(ret, i->log.seg[k].block, i->log.seg[k].blocks);
 }
 
@@ -39,7 +37,7 @@ static void note_firm(struct check *c, const struct inode *i)
 	struct extvec x;
 
 	extvec_init(&x);
-	runs_of(i, true, &x);
+	firm_runs(i, &x);
 	for (size_t k = 0; k < x.n; k++)
 		for (uint64_t b = x.v[k].block; b < x.v[k].block + x.v[k].len; b++) {
 			uint64_t bit = 1ull << b % 64;
@@ -61,7 +59,7 @@ static void report_firm(struct check *c, const struct inode *i)
 	struct extvec x;
 
 	extvec_init(&x);
-	runs_of(i, true, &x);
+	firm_runs(i, &x);
 	for (size_t k = 0; k < x.n; k++)
 		for (uint64_t b = x.v[k].block, end = b + x.v[k].len, n; b < end; b += n) {
 			for (n = 0; b + n < end && has_bit(c->firm_twice, b + n); n++)
@@ -103,7 +101,7 @@ static void report_shared(struct check *c, const struct inode *i)
 	struct range_cursor at;
 
 	report_firm(c, i);
-	if (!S_ISREG(i->attr.mode) || (i->ino & PMEMFS_INO_TABLE && i->ino != PMEMFS_INO_QUOTA))
+	if (!S_ISREG(i->attr.mode) || inode_is_table(i))
 		return;
 	for (const struct range *r = rangemap_find(&i->extents, 0, &at); r;
 	     r = rangemap_next(&i->extents, &at))

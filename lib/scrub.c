@@ -52,12 +52,12 @@ static bool is_restored(struct pmemfs *fs, const struct inode *i)
 
 	if (!log_walk(fs, i->ino, i->slot, i->log.head, true, NULL, NULL, &l, &end))
 		for (size_t k = 0; k < l.fixes; k++) {
-			uint64_t slot = l.fix[k].to / PMEMFS_BLOCK_SIZE * PMEMFS_BLOCK_SIZE;
+			uint64_t block = l.fix[k].to / PMEMFS_BLOCK_SIZE;
 
-			if (i->slot - slot < PMEMFS_BLOCK_SIZE ||
-			    i->slot + fs->mirror - slot < PMEMFS_BLOCK_SIZE)
-				continue;
-			bad_note(fs, slot / PMEMFS_BLOCK_SIZE);
+			if (block == i->slot / PMEMFS_BLOCK_SIZE ||
+			    block == (i->slot + fs->mirror) / PMEMFS_BLOCK_SIZE)
+				continue; /* a table's */
+			bad_note(fs, block);
 			restored = false;
 		}
 	log_free(&l);
@@ -133,7 +133,7 @@ static int scrub_blocks(struct pmemfs *fs, const struct inode *i, struct pmemfs_
 	return err;
 }
 
-/* Not 0: there is damage, and it was reported; or -ESTALE. */
+/* Not 0: there is damage, and it was reported. */
 static int scrub_data(struct pmemfs *fs, struct inode *i, struct pmemfs_scrub *s)
 {
 	uint64_t b = 0;
