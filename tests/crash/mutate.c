@@ -43,6 +43,8 @@ static const struct {
     {"log_rewrite", MEDIA_EV_FLUSH, MUT_DELAY, 1,
      "behind the last record of a new log may be anything: recovery clears it"},
     {"replay_slot", MEDIA_EV_FLUSH, MUT_DELAY, 1, "the same, behind a log that was replayed"},
+    {"replay_slot", MEDIA_EV_FLUSH, MUT_DROP, 3,
+     "of a second copy, which the next recovery makes like the first"},
 };
 #define EXPLAINED (sizeof(explained) / sizeof(explained[0]))
 
