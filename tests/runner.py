@@ -157,6 +157,7 @@ class Runner:
             log = f"log_path={folder}/sanitizer"
             env["PMEMFS_SANITIZE"] = self.args.sanitize
             env["ASAN_OPTIONS"] = f"{log}:detect_stack_use_after_return=1:allocator_may_return_null=1"
+            env["LSAN_OPTIONS"] = f"suppressions={HERE}/lsan.supp:print_suppressions=0"
             env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1:halt_on_error=1"
             env["TSAN_OPTIONS"] = (f"{log}:halt_on_error=0:second_deadlock_stack=1:"
                                    f"suppressions={os.path.abspath('tests/tsan.supp')}")
