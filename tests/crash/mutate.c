@@ -45,6 +45,8 @@ static const struct {
     {"replay_slot", MEDIA_EV_FLUSH, MUT_DELAY, 1, "the same, behind a log that was replayed"},
     {"replay_slot", MEDIA_EV_FLUSH, MUT_DROP, 3,
      "of a second copy, which the next recovery makes like the first"},
+    {"write_slot", MEDIA_EV_FLUSH, MUT_DELAY, 1,
+     "of a second copy: durable with the next fence, which comes before the superblock"},
 };
 #define EXPLAINED (sizeof(explained) / sizeof(explained[0]))
 
