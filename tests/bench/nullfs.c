@@ -3,7 +3,9 @@
  * The limit of FUSE: the face of pmemfs (fs/, the same options, caching and transport) over a
  * library that does next to nothing. It knows names, attributes and sizes, so that its answers
  * agree with one another; what is written is dropped, and zeros are read. With NULLFS_KEEP=1 in
- * the environment contents are kept in memory, for programs that want their data back.
+ * the environment contents are kept in memory, for programs that want their data back. With
+ * NULLFS_BUSY=A:B every write takes A ns, and B ns more for each KiB: the limit of FUSE for a
+ * server whose writes take that long.
  *
  *	nullfs FILE DIR [-o OPTIONS]	FILE is looked at and left alone
  *
@@ -12,20 +14,21 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/falloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pmemfs.h"
 
-#define RENAME_NOREPLACE 1u
-#define RENAME_EXCHANGE	 2u
-#define BUCKETS		 (1u << 20)
-#define ZEROS		 (1u << 20)
+#define BUCKETS (1u << 20)
+#define ZEROS	(1u << 20)
 
 struct node {
 	struct pmemfs_attr a; /* but for the size */
@@ -56,6 +59,7 @@ struct pmemfs {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pmemfs the;
 static bool keep;
+static uint64_t busy, busy_kib; /* ns */
 static const char zeros[ZEROS];
 
 static struct node *node_of(uint64_t ino)
@@ -402,6 +406,18 @@ static int keep_contents(struct node *n, uint64_t off, const void *buf, size_t s
 	return 0;
 }
 
+static void compute(uint64_t ns)
+{
+	struct timespec t;
+	uint64_t start = 0, now = 0;
+
+	while (now - start < ns) {
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+		start = start ? start : now;
+	}
+}
+
 ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *buf,
 		     size_t size, unsigned flags)
 {
@@ -415,6 +431,8 @@ ssize_t pmemfs_write(struct pmemfs *fs, uint64_t ino, uint64_t off, const void *
 	}
 	while (old < off + size && !atomic_compare_exchange_weak(&n->size, &old, off + size))
 		;
+	if (busy)
+		compute(busy + busy_kib * size / 1024);
 	return (ssize_t)size;
 }
 
@@ -573,6 +591,9 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 	if (!n)
 		return -ENOMEM;
 	keep = getenv("NULLFS_KEEP");
+	if (getenv("NULLFS_BUSY") &&
+	    sscanf(getenv("NULLFS_BUSY"), "%" SCNu64 ":%" SCNu64, &busy, &busy_kib) != 2)
+		return -EINVAL;
 	the.media = m;
 	the.root = *n;
 	the.root.a.ino = 1;
