@@ -7,7 +7,9 @@
  * stays where it is until then, and may be replayed if that mount ends in a crash: so each
  * entry names the head word that its inode had, and is skipped once that has changed, for then
  * everything the entry did is part of the new state. Head words never come back in a mount, and
- * a record of an earlier mount does not count.
+ * a record of an earlier mount does not count. One of a mount that is still to come says that
+ * the superblock's number went back, or began again at 0: recovery clears it, or it would count
+ * when that number comes, on top of what was done meanwhile.
  *
  * Replay is idempotent: the same bytes go to the same places, and records of slots are
  * independent, since transactions that were under way at a crash shared no inode. A crash in
@@ -165,15 +167,20 @@ struct journal_rec {
 static int read_slot(struct pmemfs *fs, uint64_t off, uint64_t from, struct journal_rec *rec)
 {
 	int err = media_read(fs->media, from, rec, sizeof(*rec));
+	int32_t ahead;
 	uint32_t len;
 
 	if (err)
 		return err;
 	len = get32(rec->head.len);
 	/* Else it was never committed, and nothing of it stored. */
-	return get32(rec->head.magic) == PMEMFS_JOURNAL_MAGIC && len <= sizeof(rec->data) &&
-	       get64(rec->head.checksum) == record_sum(fs, off, &rec->head, len) &&
-	       get32(rec->head.mounts) == get32(fs->sb.mounts);
+	if (get32(rec->head.magic) != PMEMFS_JOURNAL_MAGIC || len > sizeof(rec->data) ||
+	    get64(rec->head.checksum) != record_sum(fs, off, &rec->head, len))
+		return 0;
+	ahead = (int32_t)(get32(rec->head.mounts) - get32(fs->sb.mounts));
+	if (ahead > 0)
+		meta_clear(fs, from, 0, sizeof(rec->head));
+	return ahead == 0;
 }
 
 static int replay_slot(struct pmemfs *fs, uint64_t off, uint64_t *replayed)

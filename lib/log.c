@@ -36,8 +36,10 @@ static uint8_t head_crc(uint64_t head)
 
 uint64_t head_make(unsigned where, uint64_t id)
 {
-	uint64_t head = id << 16 | where;
+	uint64_t head;
 
+	id += !(id << 16); /* behind the last one comes 1: 0 is none */
+	head = id << 16 | where;
 	return head | (uint64_t)head_crc(head) << 8;
 }
 

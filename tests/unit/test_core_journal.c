@@ -45,6 +45,31 @@ static void counts_in_its_mount(void **state)
 	assert_int_equal(exists(c, ROOT, "one"), 0);
 }
 
+/* Nor by the mount that has its number because the superblock's went back or began again. */
+static void counts_in_no_other_mount(void **state)
+{
+	static const uint32_t numbers[] = {0, UINT32_MAX};
+	struct corefs *c = *state;
+	struct pmemfs_super sb;
+	const char *why;
+
+	for (unsigned k = 0; k < ARRAY_LEN(numbers); k++) {
+		mk_file(c, ROOT, k ? "two" : "one");
+		pmemfs_abandon(c->fs);
+		assert_int_equal(super_read(c->media, &sb, NULL, &why), 0);
+		assert_true(replayable(c) > 0);
+		sb.mounts = put32(numbers[k]);
+		assert_int_equal(super_write(c->media, &sb), 0);
+		for (unsigned mounts = 0; mounts < 3; mounts++) {
+			assert_int_equal(replayable(c), 0);
+			mount_again(c);
+			pmemfs_abandon(c->fs);
+		}
+		mount_again(c);
+		assert_int_equal(exists(c, ROOT, "one"), 0);
+	}
+}
+
 static uint64_t head_of(struct corefs *c, uint64_t ino)
 {
 	uint64_t slot;
@@ -97,11 +122,26 @@ static void head_words_are_new(void **state)
 	}
 }
 
+/* Behind the last log id comes the first: 0 is none. */
+static void head_words_begin_again(void **state)
+{
+	uint64_t last = UINT64_MAX >> 16;
+
+	for (unsigned where = 0; where < 3; where++) {
+		assert_int_equal(head_id(head_make(where, last)), last);
+		assert_int_equal(head_id(head_make(where, last + 1)), 1);
+		assert_true(head_valid(head_make(where, last)));
+		assert_true(head_valid(head_make(where, last + 1)));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    CORE_TEST(counts_in_its_mount),
+	    CORE_TEST(counts_in_no_other_mount),
 	    CORE_TEST(head_words_are_new),
+	    cmocka_unit_test(head_words_begin_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
