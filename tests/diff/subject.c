@@ -300,7 +300,7 @@ bool subject_step(struct subject *s, const struct op *op, bool full, char *why)
 	char reason[WHY_MAX];
 	bool ok;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	model_clock(s->model, &now);
 	if (op->kind == OP_REMOUNT || op->kind == OP_CRASH) {
 		ok = remount(s, op, reason);

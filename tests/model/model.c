@@ -217,11 +217,6 @@ void model_free(struct model *m)
 void model_clock(struct model *m, const struct timespec *now)
 {
 	m->clock = *now;
-	m->clock.tv_nsec -= 20 * 1000 * 1000;
-	if (m->clock.tv_nsec < 0) {
-		m->clock.tv_nsec += 1000 * 1000 * 1000;
-		m->clock.tv_sec--;
-	}
 }
 
 /* ---- paths ---- */

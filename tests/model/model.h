@@ -10,7 +10,7 @@
  * Times. A time of the model is a set of allowed values:
  *	exact	one known value: set by utimens, or learned
  *	now	the operation set it to the clock: anything from the clock as model_clock last
- *		said (less 20 ms for coarse clocks) to the moment the view was taken
+ *		said to the moment the view was taken
  *	maybe	either of both: where POSIX or Linux leave it to the filesystem (ctime of what
  *is renamed, m/ctime of a truncate to the same size, see struct model_options) model_learn
  *takes the values of a view that compared equal as exact ones, so that from then on a time that
@@ -49,7 +49,11 @@ struct model *model_new(const struct model_options *o); /* NULL: defaults */
 struct model *model_clone(const struct model *m);
 void model_free(struct model *m);
 
-/* The clock before the next operation: the lower bound of "now". Unset: no lower bound. */
+/*
+ * The clock before the next operation: the lower bound of "now". Unset: no lower bound. It is
+ * the coarse one where a kernel answers, whose filesystems read that one; it lags behind the
+ * other by a tick, and by more when the processor that counts the ticks is held up.
+ */
 void model_clock(struct model *m, const struct timespec *now);
 
 /*
