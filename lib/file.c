@@ -235,13 +235,9 @@ static bool copy_says(struct pmemfs *fs, const struct inode *i, uint64_t csum, u
 
 	if (!other || media_read(fs->media, other, &sum, sizeof(sum)) || get64(sum) != hash)
 		return false;
-	fs_report(fs, 1, "inode %llu: a copy of its metadata is damaged",
-		  (unsigned long long)i->ino);
-	if (!atomic_load(&fs->readonly)) {
-		if (!log_walk(fs, i->ino, i->slot, i->log.head, true, NULL, NULL, &l, &end))
-			log_mend(fs, &l);
-		log_free(&l);
-	}
+	if (!log_walk(fs, i->ino, i->slot, i->log.head, true, NULL, NULL, &l, &end))
+		inode_mend(fs, i, &l);
+	log_free(&l);
 	return true;
 }
 

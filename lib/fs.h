@@ -466,8 +466,12 @@ void inode_delete(struct inode *i);
  * a slot that is free (-ESTALE). both and ret_end as log_walk. 0 or negative errno.
  */
 int inode_read(struct pmemfs *fs, struct inode *i, bool both, enum log_end *ret_end);
-/* Mends what the read found, and says so; unless nothing may be written. */
-void inode_mend(struct pmemfs *fs, struct inode *i);
+/*
+ * Mends what a read or walk of the inode's log noted in l, and says so. Others may read
+ * meanwhile: what they verify is the good copy, or the same bytes in this one. 0; -EROFS: it
+ * was only said; what log_mend returns, and read-only from then on.
+ */
+int inode_mend(struct pmemfs *fs, const struct inode *i, struct log *l);
 /* All blocks that the inode owns, data and log. */
 void inode_runs(const struct inode *i, struct extvec *ret);
 void inode_fill_attr(const struct inode *i, struct pmemfs_attr *ret);

@@ -140,7 +140,7 @@ static int load(struct pmemfs *fs, struct inode *i)
 			i->loaded = false;
 			i->error = err;
 		} else {
-			inode_mend(fs, i);
+			inode_mend(fs, i, &i->log);
 		}
 	}
 	err = i->freed ? -ESTALE : i->error;

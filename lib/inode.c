@@ -511,16 +511,22 @@ int inode_read(struct pmemfs *fs, struct inode *i, bool both, enum log_end *ret_
 	return err;
 }
 
-void inode_mend(struct pmemfs *fs, struct inode *i)
+int inode_mend(struct pmemfs *fs, const struct inode *i, struct log *l)
 {
-	if (!i->log.fixes || atomic_load(&fs->readonly))
-		return;
-	fs_report(
-	    fs, 1,
-	    "inode %llu (block %llu): a copy of its metadata was damaged, and is restored",
-	    (unsigned long long)i->ino, (unsigned long long)(i->slot / PMEMFS_BLOCK_SIZE));
-	if (log_mend(fs, &i->log))
+	bool readonly = atomic_load(&fs->readonly);
+	int err;
+
+	if (!l->fixes)
+		return 0;
+	fs_report(fs, 1, "inode %llu (block %llu): a copy of its metadata %s",
+		  (unsigned long long)i->ino, (unsigned long long)(i->slot / PMEMFS_BLOCK_SIZE),
+		  readonly ? "is damaged" : "was damaged, and is restored");
+	if (readonly)
+		return -EROFS;
+	err = log_mend(fs, l);
+	if (err)
 		fs_damage(fs, "inode %llu: the medium failed", (unsigned long long)i->ino);
+	return err;
 }
 
 void inode_runs(const struct inode *i, struct extvec *ret)

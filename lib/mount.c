@@ -237,8 +237,11 @@ int pmemfs_mount(struct media *m, const struct pmemfs_options *o, struct pmemfs 
 	if (!err && !atomic_load(&fs->readonly)) {
 		why = "does not take a new superblock: the device fails";
 		err = mark_mounted(fs);
-		for (unsigned k = 0; k < fs->shards && !err; k++)
-			inode_mend(fs, fs->shard[k].table.inode);
+		for (unsigned k = 0; k < fs->shards && !err; k++) {
+			struct inode *table = fs->shard[k].table.inode;
+
+			inode_mend(fs, table, &table->log);
+		}
 	}
 	if (err) {
 		*ret_why = why;

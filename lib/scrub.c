@@ -30,19 +30,6 @@ static void damaged(struct pmemfs *fs, struct pmemfs_scrub *s, uint64_t ino, con
 		  what);
 }
 
-/* Others may read meanwhile: what they verify is the good copy, or the same bytes in this one.
- */
-static int restore(struct pmemfs *fs, const struct inode *i, struct log *l,
-		   struct pmemfs_scrub *s)
-{
-	if (!fs->mirror || atomic_load(&fs->readonly))
-		return -EIO;
-	s->repaired++;
-	fs_report(fs, 1, "inode %llu: a copy of its metadata was damaged, and is restored",
-		  (unsigned long long)i->ino);
-	return log_mend(fs, l);
-}
-
 /* Was it restored? A block of a segment that does not take its content back is bad. */
 static bool is_restored(struct pmemfs *fs, const struct inode *i)
 {
@@ -84,7 +71,8 @@ static int scrub_log(struct pmemfs *fs, const struct inode *i, struct pmemfs_scr
 	if (!err)
 		log_note_heads(fs, i->slot, &l);
 	if (!err && l.fixes) {
-		err = restore(fs, i, &l, s);
+		err = fs->mirror ? inode_mend(fs, i, &l) : -EIO;
+		s->repaired += !err;
 		if (!err && !is_restored(fs, i))
 			err = 1;
 	}
